@@ -1,0 +1,96 @@
+# The front door. meson and ninja do the work; `make help` lists what there is.
+
+BUILD        ?= build
+PREFIX       ?= /usr/local
+DESTDIR      ?=
+FUZZ_SECONDS ?= 60
+MESON        ?= meson
+NINJA        ?= ninja
+
+# WERROR=1: a warning ends the build (as in .ci/run). TESTS='run limits': only the test files whose names contain one of these words.
+WERROR ?=
+TESTS  ?=
+# APPARMOR=yes or no: load the profile, or do not, without asking.
+APPARMOR ?=
+
+SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
+werror   = $(if $(filter-out 0,$(WERROR)),-Dwerror=true)
+
+# $(call configure,DIR,OPTIONS): sets a build directory up once, and later only makes warnings errors where that is asked for.
+configure = command -v $(MESON) >/dev/null || { echo "meson is missing; scripts/deps build installs what the build needs" >&2; exit 1; }; \
+	if [ ! -f $(1)/build.ninja ]; then $(MESON) setup --prefix=$(PREFIX) $(2) $(werror) $(1); \
+	$(if $(werror),else $(MESON) configure $(1) $(werror);) fi
+
+# The unit tests are left out of a build directory that was set up before cmocka was installed.
+with_tests = $(MESON) introspect --tests $(1) | grep -q '"name"' || $(MESON) setup --reconfigure $(1) >/dev/null
+
+# The unit tests are not part of the default target (meson 0.63 and later know them by this name).
+build_tests = if $(NINJA) -C $(1) -t query meson-test-prereq >/dev/null 2>&1; then $(NINJA) -C $(1) all meson-test-prereq; else $(NINJA) -C $(1); fi
+
+.PHONY: all build demo test test-asan bench lint format fuzz install clean help
+.DEFAULT_GOAL := all
+
+all: build ## build the cordon command and libcordon into build/ (the default)
+
+build:
+	@$(call configure,$(BUILD))
+	@$(NINJA) -C $(BUILD)
+
+demo: ## a narrated tour: installs what is missing, builds, and runs it (about ten seconds)
+	@scripts/deps build demo
+	@$(MAKE) --no-print-directory build
+	@scripts/demo $(BUILD)/src/cordon
+
+test: ## install what the tests need, build, run the whole suite (SAN=1: with ASan and UBSan)
+ifneq ($(filter-out 0,$(SAN)),)
+	@$(MAKE) --no-print-directory test-asan
+else
+	@scripts/deps build demo test
+	@$(call configure,$(BUILD))
+	@$(call with_tests,$(BUILD))
+	@$(call build_tests,$(BUILD))
+	@$(call configure,build-weak,-Dtest_hooks=true)
+	@$(NINJA) -C build-weak src/cordon
+	@CORDON_WEAKENED=$(CURDIR)/build-weak/src/cordon tests/run-suite $(BUILD) $(TESTS)
+endif
+
+test-asan: ## the whole suite again, built with AddressSanitizer and UndefinedBehaviorSanitizer
+	@scripts/deps build demo test
+	@$(call configure,build-asan,$(SANITIZE))
+	@$(call with_tests,build-asan)
+	@$(call build_tests,build-asan)
+	@tests/run-suite build-asan $(TESTS)
+
+bench: ## cold start against bubblewrap, crun, runc and firejail
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory build
+	@$(BUILD)/src/cordon bench
+
+lint: ## formatting, shellcheck, banned functions, file sizes
+	@scripts/deps lint
+	@scripts/lint
+
+format: ## put the C files into the project's form
+	@scripts/deps lint
+	@scripts/lint --fix
+
+fuzz: ## each libFuzzer target for FUZZ_SECONDS (60)
+	@scripts/deps build fuzz
+	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true $(SANITIZE))
+	@$(NINJA) -C build-fuzz
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+
+install: build ## install below PREFIX (/usr/local) and DESTDIR; offers the AppArmor profile where it is needed
+	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX)
+	@$(NINJA) -C $(BUILD)
+	@DESTDIR=$(DESTDIR) $(MESON) install -C $(BUILD) --no-rebuild --quiet
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	@echo "installed below $(DESTDIR)$(PREFIX)"
+	@APPARMOR=$(APPARMOR) DESTDIR=$(DESTDIR) deploy/apparmor/offer $(PREFIX)/bin/cordon
+
+clean: ## remove every build directory
+	rm -rf build build-asan build-weak build-fuzz
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) BUILD=$(BUILD) WERROR=1 SAN=1 TESTS='word …' FUZZ_SECONDS=$(FUZZ_SECONDS)"

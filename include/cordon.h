@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cordon: run untrusted commands where they can do no harm.
+ *
+ *   struct cordon *c;                      one context: owns one small launcher process
+ *   struct cordon_policy *p;               what commands may do
+ *   struct cordon_sandbox *s;              an isolated place
+ *   struct cordon_exec *e;                 one command in it
+ *
+ *   cordon_open(&c, &err);
+ *   p = cordon_policy_new();
+ *   cordon_policy_set(p, "limits.memory", "256M", &err);
+ *   cordon_sandbox_create(c, p, NULL, &s, &err);
+ *   cordon_exec_start(s, &(struct cordon_exec_options){
+ *           .size = sizeof(struct cordon_exec_options),
+ *           .argv = (const char *const[]){"echo", "hi", NULL}}, &e, &err);
+ *   cordon_exec_wait(e, &err);
+ *   puts(cordon_exec_result(e)->stdout_data);
+ *
+ * Return values: 0 (or a pointer, or a count) on success, -1 (or NULL) on failure with *err filled in; err may be NULL.
+ *
+ * Threads: a context and a policy that is no longer being changed may be used from any number of threads at once, and one context serves
+ * any number of sandboxes. A sandbox may be used from several threads. One exec belongs to one thread at a time, except
+ * cordon_exec_signal(), which any thread may call. There is no global state, and the library never forks the caller, never installs a
+ * signal handler, never prints and never exits.
+ *
+ * Ownership: what a function returns through a ** belongs to the caller and is released by the function named with it. Strings and
+ * structures passed in are copied; they may be freed after the call. Pointers handed out (const) live as long as the object they came from.
+ */
+#ifndef CORDON_H
+#define CORDON_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define CORDON_API __attribute__((visibility("default")))
+#else
+#define CORDON_API
+#endif
+
+struct cordon;
+struct cordon_policy;
+struct cordon_sandbox;
+struct cordon_exec;
+
+/* ---- errors ------------------------------------------------------------------------------------------------------------------ */
+
+enum cordon_error_code {
+	CORDON_OK = 0,
+	CORDON_ERR_INPUT,        /* a bad argument, option or value */
+	CORDON_ERR_NOT_FOUND,    /* the program does not exist inside the sandbox */
+	CORDON_ERR_NOT_RUNNABLE, /* it exists but cannot be executed */
+	CORDON_ERR_DENIED,       /* refused by policy (a forbidden mount, say) */
+	CORDON_ERR_WEAK_HOST,    /* this host cannot give a guarantee that the policy asks for */
+	CORDON_ERR_SYSTEM,       /* a system call failed */
+};
+
+struct cordon_error {
+	enum cordon_error_code code;
+	int sys_errno;     /* 0 if no system call was at fault */
+	char message[768]; /* one line, no full stop */
+	char hint[256];    /* what to do about it; may be empty */
+};
+
+/* ---- context ----------------------------------------------------------------------------------------------------------------- */
+
+CORDON_API const char *cordon_version(void);
+
+/* Starts the launcher. Release with cordon_close(), after every sandbox made from it was destroyed. */
+CORDON_API int cordon_open(struct cordon **out, struct cordon_error *err);
+CORDON_API void cordon_close(struct cordon *ctx);
+
+/* As cordon_close(), but does not wait: the launcher goes on removing what the sandboxes left, and ends by itself. For programs that are
+ * about to exit. */
+CORDON_API void cordon_release(struct cordon *ctx);
+
+/* 1 if the backend ("process") works on this host, 0 if not; *err then says why. */
+CORDON_API int cordon_backend_available(const char *backend, struct cordon_error *err);
+
+/* ---- policy ------------------------------------------------------------------------------------------------------------------ */
+
+/* The built-in default: 512 MB, 1 CPU, 60 s, 50 processes, no network, nothing of the host's environment. NULL when out of memory. */
+CORDON_API struct cordon_policy *cordon_policy_new(void);
+CORDON_API void cordon_policy_free(struct cordon_policy *policy);
+
+/*
+ * Sets one key, by its name in the policy file: "limits.memory" = "512M". For list keys ("env.allow", "mounts.read") the value is
+ * added to the list. Unknown keys and malformed values are errors that name the allowed form.
+ */
+CORDON_API int cordon_policy_set(struct cordon_policy *policy, const char *key, const char *value, struct cordon_error *err);
+
+/* ---- sandboxes --------------------------------------------------------------------------------------------------------------- */
+
+struct cordon_mount {
+	const char *host;  /* path on the host; symbolic links are resolved, and the result is what is checked and mounted */
+	const char *guest; /* absolute path inside */
+	int writable;
+};
+
+/* A file that exists inside from the start, read-only. */
+struct cordon_file {
+	const char *guest;
+	const void *data;
+	size_t len;
+	unsigned mode; /* 0 means 0444 */
+};
+
+enum cordon_sandbox_flags {
+	/* Return as soon as the request is on its way: problems that only the set-up can find are then reported by the first
+	 * cordon_exec_start(). Saves a round trip for callers that start a command at once. */
+	CORDON_SANDBOX_LAZY = 1 << 0,
+};
+
+struct cordon_sandbox_options {
+	size_t size;           /* sizeof(struct cordon_sandbox_options) */
+	unsigned flags;        /* enum cordon_sandbox_flags */
+	const char *backend;   /* NULL: "process" */
+	const char *image;     /* NULL: "host" */
+	const char *workspace; /* a host directory that /app starts from (it is never written), NULL: an empty one */
+	const char *hostname;  /* NULL: "cordon" */
+	const char *user;      /* "UID" or "UID:GID" inside, NULL: an unprivileged one */
+	const struct cordon_mount *mounts;
+	size_t mount_count;
+	const struct cordon_file *files;
+	size_t file_count;
+};
+
+/* options may be NULL. Release with cordon_sandbox_destroy(), which kills whatever still runs inside. */
+CORDON_API int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy,
+                                     const struct cordon_sandbox_options *options, struct cordon_sandbox **out,
+                                     struct cordon_error *err);
+CORDON_API const char *cordon_sandbox_id(const struct cordon_sandbox *sandbox);
+CORDON_API void cordon_sandbox_destroy(struct cordon_sandbox *sandbox);
+
+/* ---- execs ------------------------------------------------------------------------------------------------------------------- */
+
+enum cordon_stream { CORDON_STDOUT = 1, CORDON_STDERR = 2 };
+
+enum cordon_exec_flags {
+	CORDON_EXEC_TTY = 1 << 0,     /* the command gets a terminal of its own; its output arrives as CORDON_STDOUT */
+	CORDON_EXEC_STDIN = 1 << 1,   /* feed the command with cordon_exec_write() */
+	CORDON_EXEC_DISCARD = 1 << 2, /* do not keep output in the result (on_output still sees it) */
+};
+
+struct cordon_exec_options {
+	size_t size;             /* sizeof(struct cordon_exec_options) */
+	const char *const *argv; /* NULL-terminated; argv[0] is looked up in the PATH inside */
+	const char *const *env;  /* "K=V", NULL-terminated, on top of what the policy sets; may be NULL */
+	const char *cwd;         /* inside; NULL: /app */
+	unsigned flags;          /* enum cordon_exec_flags */
+	unsigned short rows, cols;
+	/* Called from cordon_exec_step() or cordon_exec_wait(), in the caller's thread, as output arrives, up to limits.max_output. */
+	void (*on_output)(void *user, enum cordon_stream stream, const void *data, size_t len);
+	void *user;
+};
+
+struct cordon_usage {
+	double cpu_ms;
+	int64_t memory_peak_bytes; /* -1: not known */
+	int64_t pids_peak;         /* -1: not known */
+	const char *memory_by;     /* "cgroup2", "cgroup1", "rlimit+watch" */
+	const char *pids_by;       /* "cgroup2", "cgroup1", "rlimit" */
+	const char *cpu_by;        /* "cgroup2", "cgroup1", "affinity" */
+	const char *disk_by;       /* "watch" */
+};
+
+struct cordon_result {
+	char id[24];
+	char sandbox[24];
+	const char *state;  /* "succeeded" or "failed" */
+	const char *reason; /* NULL, or exit|signal|timeout|oom|denied|cancelled|interrupted|conflict|error */
+	int exit_code;      /* the exit status a shell would see: the command's own, 128+N, 124, 126, 127 */
+	int signal;         /* 0: none */
+	const char *stdout_data; /* NUL-terminated for convenience; may contain NULs before stdout_len */
+	size_t stdout_len;
+	const char *stderr_data;
+	size_t stderr_len;
+	int stdout_truncated, stderr_truncated;
+	double duration_ms;
+	struct cordon_usage usage;
+	const char *weak;  /* NULL, or a comma-separated list of guarantees that this host gives in a weaker form ("memory") */
+	const char *error; /* NULL, or a line for the user: which limit was hit and how to raise it, or why it did not start */
+	const char *hint;  /* NULL, or what to do about it */
+	int64_t changes;   /* paths that the command changed in a seeded workspace; -1: not known */
+};
+
+/* Starts a command. A program that does not exist is an error here (CORDON_ERR_NOT_FOUND). Release with cordon_exec_free(). */
+CORDON_API int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct cordon_exec **out,
+                                 struct cordon_error *err);
+
+/* A descriptor to poll for reading, in the caller's own event loop; when it is readable call cordon_exec_step(). Not to be read or closed. */
+CORDON_API int cordon_exec_fd(const struct cordon_exec *exec);
+
+/* Handles what is there without blocking. 1: still running, 0: finished, -1: failed. */
+CORDON_API int cordon_exec_step(struct cordon_exec *exec, struct cordon_error *err);
+
+/* Blocks until the command and everything it started are gone. */
+CORDON_API int cordon_exec_wait(struct cordon_exec *exec, struct cordon_error *err);
+
+/* Writes to the command's standard input (or its terminal) without blocking: bytes taken, 0 if it would block (poll
+ * cordon_exec_stdin_fd() for writing), -1 when the command no longer reads. */
+CORDON_API ssize_t cordon_exec_write(struct cordon_exec *exec, const void *data, size_t len);
+CORDON_API int cordon_exec_stdin_fd(const struct cordon_exec *exec);
+CORDON_API void cordon_exec_close_stdin(struct cordon_exec *exec);
+
+CORDON_API int cordon_exec_signal(struct cordon_exec *exec, int signo, struct cordon_error *err);
+
+/* Ends the whole tree at once; the result's reason becomes "cancelled". */
+CORDON_API int cordon_exec_cancel(struct cordon_exec *exec, struct cordon_error *err);
+CORDON_API int cordon_exec_resize(struct cordon_exec *exec, unsigned short rows, unsigned short cols);
+
+/* Valid once the exec has finished, until cordon_exec_free(). */
+CORDON_API const struct cordon_result *cordon_exec_result(const struct cordon_exec *exec);
+
+/* The result as one JSON object, as `cordon run --json` prints it. To be released with free(). */
+CORDON_API char *cordon_result_json(const struct cordon_result *result);
+
+/* Kills the command if it still runs. */
+CORDON_API void cordon_exec_free(struct cordon_exec *exec);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

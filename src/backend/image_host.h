@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The `host` image: the host's own /usr (and /bin, /lib … where they are not links into it), a minimal /etc, private /proc and /dev,
+ * as a list of set-up operations.
+ */
+#ifndef CORDON_BACKEND_IMAGE_HOST_H
+#define CORDON_BACKEND_IMAGE_HOST_H
+
+#include "cordon.h"
+#include "policy/policy.h"
+#include "sandbox/spec.h"
+
+/* Operations, Landlock rules and mount lists under construction, with the strings they own. */
+struct plan {
+	struct setup_op *ops;
+	uint32_t op_count, op_size;
+	struct access_rule *rules;
+	uint32_t rule_count, rule_size;
+	struct strlist strings; /* owned copies that ops and rules point to */
+	bool failed;            /* out of memory */
+};
+
+void plan_free(struct plan *p);
+struct setup_op *plan_op(struct plan *p, enum op_kind kind, const char *target, const char *source, uint32_t flags);
+void plan_rule(struct plan *p, const char *path, uint32_t access);
+/* A copy that lives as long as the plan. */
+const char *plan_string(struct plan *p, const char *s);
+
+/* Everything but workspace, mounts and files of the user. uid, gid: of the user inside, for /etc/passwd. */
+void image_host_plan(struct plan *p, const char *hostname, uint32_t uid, uint32_t gid);
+
+#endif

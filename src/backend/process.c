@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process backend: namespaces, Landlock, seccomp and cgroups of the host's own kernel, through the launcher. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "backend/image_host.h"
+#include "base/fs.h"
+#include "base/util.h"
+#include "lib/context.h"
+#include "sandbox/landlock.h"
+
+/* ---- from policy and options to a spec --------------------------------------------------------------------------------------- */
+
+static int parse_user(const char *text, uint32_t *uid, uint32_t *gid, struct cordon_error *err)
+{
+	char *end;
+	*uid = *gid = UINT32_MAX;
+	if (!text)
+		return 0;
+	errno = 0;
+	unsigned long u = strtoul(text, &end, 10), g = u;
+	bool ok = *text >= '0' && *text <= '9';
+	if (ok && *end == ':') {
+		ok = end[1] >= '0' && end[1] <= '9';
+		g = strtoul(end + 1, &end, 10);
+	}
+	if (!ok || *end || errno || u >= UINT32_MAX || g >= UINT32_MAX)
+		return err_set(err, CORDON_ERR_INPUT, "user '%.60s' is not UID or UID:GID (numbers)", text);
+	*uid = (uint32_t)u;
+	*gid = (uint32_t)g;
+	return 0;
+}
+
+static int check_hostname(const char *name, struct cordon_error *err)
+{
+	size_t n = strlen(name);
+	if (n == 0 || n > 63 || name[0] == '-' || name[n - 1] == '-' ||
+	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != n)
+		return err_set(err, CORDON_ERR_INPUT, "hostname '%.80s' is not valid (letters, digits and inner hyphens, at most 63)", name);
+	return 0;
+}
+
+/* An absolute path inside without "." or ".."; returned without the leading slash. */
+static const char *guest_path(const char *path, struct cordon_error *err)
+{
+	bool ok = path && path[0] == '/' && path[1] && path[1] != '/';
+	for (const char *p = path ? path + 1 : ""; ok && *p;) {
+		size_t n = strcspn(p, "/");
+		ok = n && !(n == 1 && p[0] == '.') && !(n == 2 && p[0] == '.' && p[1] == '.');
+		p += n + (p[n] == '/' && p[n + 1] != '\0');
+		if (*p == '/')
+			ok = false;
+	}
+	if (ok)
+		return path + 1;
+	err_set(err, CORDON_ERR_INPUT, "'%.200s' is not an absolute, normalised path inside the sandbox", path ? path : "");
+	return NULL;
+}
+
+/* Places whose contents the sandbox itself depends on. */
+static int check_target(const char *target, struct cordon_error *err)
+{
+	static const char *const reserved[] = {"proc", "dev", "usr", "etc", "bin", "sbin", "lib", "lib64", "run/cordon"};
+	char name[8];
+	for (size_t i = 0; i < ARRAY_SIZE(reserved); i++) {
+		size_t n = strlen(reserved[i]);
+		if (strcmp(target, reserved[i]) == 0 || ((i < 2) && strncmp(target, reserved[i], n) == 0 && target[n] == '/')) {
+			snprintf(name, sizeof(name), "%.7s", reserved[i]);
+			return err_set(err, CORDON_ERR_INPUT, "cannot mount over /%s: it belongs to the sandbox", name);
+		}
+	}
+	return 0;
+}
+
+static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o, struct cordon_error *err)
+{
+	if (!o->workspace) {
+		plan_op(p, OP_SCRATCH, "app", "app", 0);
+		return 0;
+	}
+	char real[PATH_MAX];
+	struct stat st;
+	_cleanup_fd_ int fd = fs_open(AT_FDCWD, o->workspace, O_PATH, 0, FS_ANYWHERE);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(err, "workspace %s", o->workspace);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, CORDON_ERR_INPUT, "workspace %s: not a directory", o->workspace);
+	if (fs_fd_path(fd, real, sizeof(real)) < 0)
+		return err_sys(err, "workspace %s", o->workspace);
+	const char *host = plan_string(p, real);
+	plan_op(p, OP_OVERLAY, "app", host, OP_CHECKED);
+	/* also at its own path: virtual environments and build trees hold absolute paths. Not where the sandbox has something else. */
+	static const char *const taken[] = {"/usr", "/etc", "/proc", "/dev", "/sys", "/app", "/bin", "/sbin", "/lib", "/lib64", "/home/user", "/run", "/var/run"};
+	bool alias = strcmp(host, "/") != 0;
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
+		alias = alias && !fs_path_within(host, taken[i]) && !fs_path_within(taken[i], host);
+	if (alias)
+		plan_op(p, OP_ALIAS, host + 1, "app", OP_CAREFUL);
+	return 0;
+}
+
+static int plan_user_parts(struct plan *p, const struct cordon_sandbox_options *o, struct cordon_error *err)
+{
+	for (size_t i = 0; i < o->mount_count; i++) {
+		const struct cordon_mount *m = &o->mounts[i];
+		const char *target = guest_path(m->guest, err);
+		if (!target || check_target(target, err) < 0)
+			return err_wrap(err, "mount %s", m->host ? m->host : "");
+		plan_op(p, OP_BIND, target, m->host, OP_CHECKED | OP_CAREFUL | (m->writable ? OP_WRITABLE : 0));
+		plan_rule(p, m->guest, m->writable ? LANDLOCK_RWX : LANDLOCK_RX);
+	}
+	for (size_t i = 0; i < o->file_count; i++) {
+		const struct cordon_file *f = &o->files[i];
+		const char *target = guest_path(f->guest, err);
+		if (!target || check_target(target, err) < 0)
+			return err_wrap(err, "file");
+		struct setup_op *op = plan_op(p, OP_FILE, target, NULL, OP_CAREFUL);
+		op->data = f->data;
+		op->data_len = f->len;
+		op->mode = f->mode & 0777;
+		if (op->mode & 0111)
+			plan_rule(p, f->guest, LANDLOCK_RX);
+	}
+	return 0;
+}
+
+/* The forbidden list with "~" spelled out; what the policy adds comes after. */
+static int forbidden_paths(const struct cordon *ctx, const struct cordon_policy *policy, struct strlist *out, struct cordon_error *err)
+{
+	const char *home = getenv("HOME");
+	char path[PATH_MAX];
+	for (size_t i = 0; policy_forbidden_mounts[i]; i++) {
+		const char *f = policy_forbidden_mounts[i];
+		if (f[0] == '~' && (!home || home[0] != '/'))
+			continue;
+		if ((size_t)snprintf(path, sizeof(path), "%s%s", f[0] == '~' ? home : "", f[0] == '~' ? f + 1 : f) >= sizeof(path))
+			return err_set(err, CORDON_ERR_INPUT, "HOME is too long");
+		if (strlist_add(out, path, err) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < policy->mounts_forbid.count; i++)
+		if (strlist_add(out, policy->mounts_forbid.items[i], err) < 0)
+			return -1;
+	return strlist_add(out, ctx->home, err);
+}
+
+static struct string_list as_list(const struct strlist *l)
+{
+	return (struct string_list){(const char **)(void *)l->items, (uint32_t)l->count};
+}
+
+#ifdef CORDON_TEST_HOOKS
+static uint32_t weakened(void)
+{
+	static const char *const names[] = {"seccomp", "landlock", "userns", "pidns", "mntns", "netns", "ipcns", "utsns", "cgroupns", "caps", "masks"};
+	const char *want = getenv("CORDON_TEST_WEAKEN");
+	for (size_t i = 0; want && i < ARRAY_SIZE(names); i++)
+		if (strcmp(want, names[i]) == 0)
+			return 1u << i;
+	return 0;
+}
+#endif
+
+/* ---- starting ---------------------------------------------------------------------------------------------------------------- */
+
+static int receive_created(struct backend_sandbox *s, struct wire_msg *msg, struct cordon_error *err)
+{
+	if (fixed_decode(msg->body, msg->len, &s->info, sizeof(s->info), err) < 0)
+		return -1;
+	size_t next = 0;
+	for (size_t i = 0; i < CREATED_FD_COUNT; i++)
+		if (s->info.fd_mask & (1u << i))
+			s->fds[i] = wire_take_fd(msg, next++);
+	return 0;
+}
+
+/* CREATED comes from the launcher and READY from init, in either order; or an ERROR from one of them. */
+static int process_ready(struct backend_sandbox *s, struct cordon_error *err)
+{
+	for (bool created = false, ready = false; !created || !ready;) {
+		_cleanup_msg_ struct wire_msg msg;
+		int r = wire_recv(s->control, &msg, err);
+		if (r < 0)
+			return -1;
+		if (r == 0) {
+			err_set(err, CORDON_ERR_SYSTEM, "the sandbox died while it was set up");
+			return err_hint(err, "is the memory limit large enough? `cordon doctor` checks the host");
+		}
+		if (msg.type == WIRE_ERROR) {
+			error_decode(msg.body, msg.len, err);
+			return -1;
+		}
+		if (msg.type == WIRE_CREATED && receive_created(s, &msg, err) < 0)
+			return -1;
+		created = created || msg.type == WIRE_CREATED;
+		ready = ready || msg.type == WIRE_READY;
+	}
+	s->ready = true;
+	return 0;
+}
+
+static int request(struct cordon *ctx, const struct sandbox_spec *spec, struct backend_sandbox *out, struct cordon_error *err)
+{
+	int pair[2];
+	_cleanup_buf_ struct buf body = {0};
+	sandbox_spec_encode(spec, &body);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(err, "socketpair");
+	out->control = pair[0];
+	int r = wire_send(ctx->requests, WIRE_CREATE, &body, &pair[1], 1, err);
+	close(pair[1]);
+	if (r < 0) {
+		if (err && err->sys_errno == EPIPE)
+			err_set(err, CORDON_ERR_SYSTEM, "the launcher is gone");
+		return -1;
+	}
+	return 0;
+}
+
+static void process_stop(struct backend_sandbox *s)
+{
+	cleanup_fd(&s->control); /* init sees the end of file and leaves; the kernel ends the rest */
+	s->control = -1;
+	for (size_t i = 0; i < CREATED_FD_COUNT; i++) {
+		cleanup_fd(&s->fds[i]);
+		s->fds[i] = -1;
+	}
+}
+
+static int process_start(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
+                         struct backend_sandbox *out, struct cordon_error *err)
+{
+	struct plan plan = {0};
+	struct strlist forbid = {0};
+	int result = -1;
+	struct sandbox_spec spec = {
+		.hostname = o->hostname ? o->hostname : "cordon",
+		.home = ctx->home,
+		.limits_force = getenv("CORDON_LIMITS"),
+		.memory = policy->limits.memory,
+		.pids = policy->limits.pids,
+		.cpus_milli = policy->limits.cpus_milli,
+		.disk = policy->limits.disk,
+		.flags = (policy->limits.strict ? SPEC_STRICT : 0) | (strlist_has(&policy->weak_allow, "landlock") ? SPEC_ALLOW_WEAK_LANDLOCK : 0),
+		.read = as_list(&policy->mounts_read),
+		.write = as_list(&policy->mounts_write),
+	};
+#ifdef CORDON_TEST_HOOKS
+	spec.weaken = weakened();
+#endif
+	*out = (struct backend_sandbox){.control = -1, .seeded = o->workspace != NULL};
+	memset(out->fds, -1, sizeof(out->fds));
+	id_new(out->id);
+	spec.id = out->id;
+	if (o->image && strcmp(o->image, "host") != 0) {
+		err_set(err, CORDON_ERR_INPUT, "there is no image '%.60s'", o->image);
+		err_hint(err, "this version has one image: host");
+		return -1;
+	}
+	if (parse_user(o->user, &spec.uid, &spec.gid, err) < 0 || check_hostname(spec.hostname, err) < 0)
+		return -1;
+	uint32_t uid = spec.uid != UINT32_MAX ? spec.uid : geteuid() ? geteuid() : 1000;
+	uint32_t gid = spec.gid != UINT32_MAX ? spec.gid : geteuid() ? getegid() : 1000;
+	image_host_plan(&plan, spec.hostname, uid, gid);
+
+	/* the workspace is named by whoever runs cordon and never written: only the forbidden list applies to it */
+	struct strlist read = {0};
+	if (strlist_copy(&read, &policy->mounts_read, err) < 0 || (o->workspace && strlist_add(&read, o->workspace, err) < 0))
+		goto out;
+	spec.read = as_list(&read);
+	if (plan_workspace(&plan, o, err) < 0 || plan_user_parts(&plan, o, err) < 0)
+		goto out;
+	if ((o->workspace || o->mount_count) && forbidden_paths(ctx, policy, &forbid, err) < 0)
+		goto out;
+	if (plan.failed) {
+		err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+		goto out;
+	}
+	spec.forbid = as_list(&forbid);
+	spec.ops = plan.ops;
+	spec.op_count = plan.op_count;
+	spec.rules = plan.rules;
+	spec.rule_count = plan.rule_count;
+	result = request(ctx, &spec, out, err);
+out:
+	if (result < 0)
+		process_stop(out);
+	strlist_free(&read);
+	strlist_free(&forbid);
+	plan_free(&plan);
+	return result;
+}
+
+/* ---- execs ------------------------------------------------------------------------------------------------------------------- */
+
+static int process_exec(struct backend_sandbox *s, const struct backend_exec *e, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	const int fds[] = {e->sock, e->stdio[0], e->stdio[1], e->stdio[2]};
+	exec_spec_encode(e->spec, &body);
+	if (wire_send(s->control, WIRE_EXEC, &body, fds, e->spec->tty ? 1 : 4, err) < 0) {
+		if (err && err->sys_errno == EPIPE)
+			err_set(err, CORDON_ERR_SYSTEM, "the sandbox is gone");
+		return -1;
+	}
+	return 0;
+}
+
+static int process_signal(struct backend_sandbox *s, int sock, int signo, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	if (signo == 0)
+		return wire_send(sock, WIRE_CANCEL, NULL, NULL, 0, err);
+	wire_put_u32(&body, (uint32_t)signo);
+	return wire_send(sock, WIRE_SIGNAL, &body, NULL, 0, err);
+}
+
+/* User namespaces are what everything else stands on; the rest is checked when a sandbox is made. */
+static int process_probe(struct cordon_error *err)
+{
+	char text[64];
+	if (fs_read_small(AT_FDCWD, "/proc/sys/user/max_user_namespaces", text, sizeof(text)) > 0 && strtoul(text, NULL, 10) == 0) {
+		err_set(err, CORDON_ERR_WEAK_HOST, "user namespaces are switched off");
+		return err_hint(err, "sysctl -w user.max_user_namespaces=15000");
+	}
+	if (geteuid() != 0 && fs_read_small(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", text, sizeof(text)) > 0 && text[0] == '0') {
+		err_set(err, CORDON_ERR_WEAK_HOST, "user namespaces are switched off for ordinary users");
+		return err_hint(err, "sysctl -w kernel.unprivileged_userns_clone=1");
+	}
+	return 0;
+}
+
+const struct backend backend_process = {
+	.name = "process",
+	.probe = process_probe,
+	.start = process_start,
+	.ready = process_ready,
+	.exec = process_exec,
+	.signal = process_signal,
+	.stop = process_stop,
+};

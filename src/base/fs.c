@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+int fs_open(int dirfd, const char *path, int flags, mode_t mode, enum fs_resolve how)
+{
+	static const uint64_t resolve[] = {
+		[FS_BENEATH] = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+		[FS_IN_ROOT] = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+		[FS_ANYWHERE] = RESOLVE_NO_MAGICLINKS,
+	};
+	struct open_how oh = {.flags = (uint64_t)(unsigned)flags | O_CLOEXEC, .resolve = resolve[how]};
+	if (flags & (O_CREAT | O_TMPFILE))
+		oh.mode = mode;
+	/* EAGAIN: a rename ran at the same time and the kernel could not prove the walk safe, see openat2(2) */
+	for (int tries = 0;; tries++) {
+		int fd = (int)syscall(SYS_openat2, dirfd, path, &oh, sizeof(oh));
+		if (fd >= 0 || errno != EAGAIN || tries == 100)
+			return fd;
+	}
+}
+
+int fs_mkdirs(int dirfd, const char *path, mode_t mode, struct cordon_error *err)
+{
+	if (mkdirat(dirfd, path, mode) == 0 || errno == EEXIST)
+		return 0;
+	if (errno != ENOENT)
+		return err_sys(err, "cannot create directory %s", path);
+	char partial[4096];
+	size_t len = strlen(path);
+	if (len >= sizeof(partial))
+		return err_set(err, CORDON_ERR_INPUT, "path too long: %.60s…", path);
+	for (size_t i = 1; i <= len; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(partial, path, i);
+		partial[i] = '\0';
+		if (mkdirat(dirfd, partial, mode) < 0 && errno != EEXIST)
+			return err_sys(err, "cannot create directory %s", partial);
+	}
+	return 0;
+}
+
+int fs_write_file(int dirfd, const char *path, const void *data, size_t len, mode_t mode, struct cordon_error *err)
+{
+	_cleanup_fd_ int fd = openat(dirfd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return err_sys(err, "cannot create %s", path);
+	for (size_t done = 0; done < len;) {
+		ssize_t n = write(fd, (const char *)data + done, len - done);
+		if (n < 0)
+			return err_sys(err, "cannot write %s", path);
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+ssize_t fs_read_small(int dirfd, const char *path, char *buf, size_t size)
+{
+	_cleanup_fd_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	size_t done = 0;
+	while (done < size - 1) {
+		ssize_t n = read(fd, buf + done, size - 1 - done);
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	buf[done] = '\0';
+	return (ssize_t)done;
+}
+
+/*
+ * Depth-first without recursion: descend into the first directory entry found, remove it on the way back through "..". Depth costs
+ * nothing but time, so a tree that is thousands of levels deep cannot exhaust stack or descriptors.
+ */
+struct removal {
+	int fd; /* the directory being emptied */
+	dev_t dev;
+};
+
+static int open_dir_for_removal(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
+		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd;
+}
+
+/* Unlinks what can be unlinked; copies the name of the first sub-directory that cannot into `sub`. 1: there is one, 0: empty, -1: failed. */
+static int empty_once(int fd, char *sub, size_t size)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* a fresh offset each time */
+	if (copy < 0)
+		return -1;
+	_cleanup_dir_ DIR *dir = fdopendir(copy);
+	if (!dir) {
+		close(copy);
+		return -1;
+	}
+	struct dirent *e;
+	while ((e = readdir(dir))) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		int flags = e->d_type == DT_DIR ? AT_REMOVEDIR : 0;
+		if (unlinkat(fd, e->d_name, flags) == 0 || errno == ENOENT)
+			continue;
+		if (errno == EISDIR && unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0)
+			continue;
+		if (errno == EACCES && fchmod(fd, 0700) == 0 && unlinkat(fd, e->d_name, flags) == 0)
+			continue;
+		if (errno != ENOTEMPTY && errno != EEXIST)
+			return -1;
+		snprintf(sub, size, "%s", e->d_name);
+		return 1;
+	}
+	return 0;
+}
+
+int fs_remove_tree(int dirfd, const char *name, struct cordon_error *err)
+{
+	struct stat st;
+	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if (errno == ENOTDIR) {
+		if (unlinkat(dirfd, name, 0) == 0)
+			return 0;
+		return err_sys(err, "cannot remove %s", name);
+	}
+	_cleanup_fd_ int fd = open_dir_for_removal(dirfd, name);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(err, "cannot open %s to remove it", name);
+	const dev_t dev = st.st_dev;
+	char sub[256];
+	for (size_t depth = 0;;) {
+		int r = empty_once(fd, sub, sizeof(sub));
+		if (r < 0)
+			return err_sys(err, "cannot empty %s", name);
+		int next = r ? open_dir_for_removal(fd, sub) : openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (r == 0 && depth == 0) {
+			cleanup_fd(&next);
+			break;
+		}
+		if (next < 0 || fstat(next, &st) < 0 || st.st_dev != dev) {
+			cleanup_fd(&next);
+			return err_set(err, CORDON_ERR_SYSTEM, "cannot remove %s: %s is on another file system or changed", name, r ? sub : "..");
+		}
+		depth = r ? depth + 1 : depth - 1;
+		close(fd);
+		fd = next;
+	}
+	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
+		return err_sys(err, "cannot remove %s", name);
+	return 0;
+}
+
+int fs_fd_path(int fd, char *buf, size_t size)
+{
+	char link[40];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, buf, size - 1);
+	if (n < 0 || (size_t)n >= size - 1)
+		return -1;
+	buf[n] = '\0';
+	return 0;
+}
+
+int fs_path_within(const char *path, const char *prefix)
+{
+	size_t n = strlen(prefix);
+	if (n == 1 && prefix[0] == '/')
+		return 1;
+	return strncmp(path, prefix, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The subcommands. Each lives in its own file, takes its own argv (argv[0] is the subcommand's name), prints, and returns the exit
+ * status. The work is done by the library.
+ */
+#ifndef CORDON_CMD_CMD_H
+#define CORDON_CMD_CMD_H
+
+#include <stddef.h>
+
+#include "cmd/options.h"
+
+/* Exit statuses of cordon itself, see cordon(1); the others are the command's own. */
+enum exit_status {
+	EXIT_OK = 0,
+	EXIT_WEAKER = 1, /* doctor, selftest: not everything holds here */
+	EXIT_TIMED_OUT = 124,
+	EXIT_CORDON_FAILED = 125,
+	EXIT_NOT_ALLOWED = 126, /* refused by policy, or not executable */
+	EXIT_NOT_FOUND = 127,
+	EXIT_SIGNAL = 128, /* + its number */
+};
+
+struct example {
+	const char *line;
+	const char *what;
+};
+
+struct command {
+	const char *name;
+	const char *operands; /* "[--] CMD [ARG...]", one line per form; "" if it takes none */
+	const char *summary;  /* one line, for the overview */
+	const char *about;    /* a few lines for --help; NULL: the summary says it all */
+	int (*run)(int argc, char **argv);
+	const struct option_def *options; /* ends with a row without name; NULL: none but --help */
+	const struct example *examples;   /* ends with a row without line; NULL: none */
+	enum complete complete;           /* its operands */
+	const char *words;
+};
+
+extern const struct command commands[];
+extern const size_t command_count;
+const struct command *command_find(const char *name);
+
+int cmd_run(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_selftest(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
+int cmd_help(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+
+/* "cordon: MESSAGE" on stderr, and its hint on a second line. */
+void report_error(const char *who, const struct cordon_error *err);
+
+#endif

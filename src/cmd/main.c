@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The front door: the tables of subcommands and options, the overview, help and version. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/util.h"
+#include "cmd/cmd.h"
+#include "cmd/run.h"
+#include "cordon.h"
+#include "policy/policy.h"
+
+#define RUN(member) offsetof(struct run_options, member)
+
+/* A table is read by its rows. */
+/* clang-format off */
+static const struct option_def run_options[] = {
+	{.group = "What to run", .name = "command", .letter = 'c', .argument = "LINE", .offset = RUN(line),
+	 .help = "a shell line (or code, with --lang) instead of CMD"},
+	{.name = "lang", .argument = "LANG", .offset = RUN(lang), .complete = COMPLETE_WORDS, .words = language_words,
+	 .help = "run code: python, javascript, typescript, ruby or bash; from -c, FILE or stdin"},
+	{.group = "Around it", .name = "workspace", .argument = "DIR", .offset = RUN(workspace), .complete = COMPLETE_DIR,
+	 .help = "/app starts as a view of DIR; DIR itself is never written"},
+	{.name = "cwd", .argument = "DIR", .offset = RUN(cwd),
+	 .help = "working directory inside, also relative to /app (default /app)"},
+	{.name = "mount", .argument = "HOST:GUEST[:rw]", .offset = RUN(mounts), .repeat = true, .complete = COMPLETE_FILE,
+	 .help = "show a host path inside, read-only unless :rw; may be repeated"},
+	{.name = "env", .argument = "NAME[=VALUE]", .offset = RUN(env), .repeat = true, .complete = COMPLETE_VARIABLE,
+	 .help = "set a variable, or take it over from here; may be repeated"},
+	{.name = "user", .argument = "UID[:GID]", .offset = RUN(user),
+	 .help = "who the command is inside (default: an unprivileged user)"},
+	{.name = "hostname", .argument = "NAME", .offset = RUN(hostname), .help = "host name inside (default cordon)"},
+	{.name = "image", .argument = "NAME", .offset = RUN(image), .complete = COMPLETE_WORDS, .words = "host",
+	 .help = "root file system; only host (this machine's, read-only) for now"},
+	{.name = "backend", .argument = "NAME", .offset = RUN(backend), .complete = COMPLETE_WORDS, .words = "auto process",
+	 .help = "how it is isolated: process, or auto (default)"},
+	{.group = "Limits", .name = "timeout", .argument = "TIME", .policy_key = "limits.timeout",
+	 .help = "end it after this long"},
+	{.name = "memory", .argument = "SIZE", .policy_key = "limits.memory", .help = "memory of all its processes together"},
+	{.name = "cpus", .argument = "N", .policy_key = "limits.cpus", .help = "CPUs; 0.5 is half of one"},
+	{.name = "pids", .argument = "N", .policy_key = "limits.pids", .help = "processes and threads at a time"},
+	{.name = "max-output", .argument = "SIZE", .policy_key = "limits.max_output",
+	 .help = "output of each stream; what is beyond is cut"},
+	{.name = "disk", .argument = "SIZE", .policy_key = "limits.disk", .help = "what it may write to /app and its home"},
+	{.name = "strict", .policy_key = "limits.strict", .help = "refuse limits that this host holds only in a weaker form"},
+	{.name = "allow-weak", .argument = "NAME", .policy_key = "weak.allow", .complete = COMPLETE_WORDS,
+	 .words = "memory pids cpu disk landlock",
+	 .help = "accept a guarantee in a weaker form (see cordon doctor); may be repeated"},
+	{.group = "Terminal and output", .name = "interactive", .letter = 'i', .offset = RUN(interactive),
+	 .help = "pass standard input on even if it is a terminal"},
+	{.name = "tty", .letter = 't', .offset = RUN(tty), .help = "give the command a terminal; -it for a shell"},
+	{.name = "json", .offset = RUN(json), .help = "print one JSON object with output and usage at the end"},
+	{.name = "events", .offset = RUN(events), .help = "print a line of JSON per event: start, stdout, stderr, end"},
+	{.name = "result", .argument = "FILE", .offset = RUN(result), .complete = COMPLETE_FILE,
+	 .help = "write the JSON object to FILE; stdout stays live"},
+	{.name = "quiet", .offset = RUN(quiet), .help = "no remarks, only errors"},
+	{0},
+};
+/* clang-format on */
+
+static const struct example run_examples[] = {
+	{"cordon run -- id", "a program of this machine, with nothing of yours in reach"},
+	{"cordon run -c 'curl -m 2 https://example.com; ls ~'", "a shell line: no network, and a home of its own"},
+	{"cordon run --workspace . -- make test", "over a view of this directory; its changes are discarded"},
+	{"cordon run --lang python -c 'print(sum(range(10)))'", "code"},
+	{"cordon run --lang typescript --mount ./data:/data main.ts /data/in.csv", "a file of code with an argument, and data to read"},
+	{"cordon run --timeout 5 --memory 128M --json -- ls /usr", "other limits, and the result as JSON"},
+	{"cordon run -it --timeout 1h -- bash", "a shell inside"},
+	{0},
+};
+
+static const char run_about[] =
+	"The command sees this machine's programs read-only, an empty /app, a private /tmp and home, and no network. Everything it\n"
+	"starts ends with it. The exit status is the command's own; 128+N for signal N; 124 timed out; 125 cordon failed; 126 not\n"
+	"executable or not allowed; 127 not found.\n"
+	"\n"
+	"With --lang, FILE is a path on the host (or - for stdin) and the ARGs go to the program. A FILE inside --workspace is run in\n"
+	"place and finds its modules there. TypeScript is transpiled, offline; its types are not checked.";
+
+/* Known here, and not in the files of those commands, for help and completion to find them in one place. */
+static const struct option_def json_option[] = {{.name = "json", .help = "print JSON"}, {0}};
+
+struct help_flags {
+	bool all, markdown;
+};
+
+static const struct option_def help_options[] = {
+	{.name = "all", .offset = offsetof(struct help_flags, all), .help = "the help of every command"},
+	{.name = "markdown", .offset = offsetof(struct help_flags, markdown), .help = "the same as Markdown, for the man page"},
+	{0},
+};
+
+static const struct example completion_examples[] = {
+	{"source <(cordon completion bash)", "bash, for this shell; in ~/.bashrc for all"},
+	{"cordon completion zsh > ~/.zfunc/_cordon", "zsh, in a directory of your fpath"},
+	{"cordon completion fish > ~/.config/fish/completions/cordon.fish", "fish"},
+	{0},
+};
+
+/* clang-format off */
+const struct command commands[] = {
+	{.name = "run", .operands = "[--] CMD [ARG...]\n-c LINE [ARG...]\n--lang LANG [-c CODE | FILE | -] [ARG...]",
+	 .summary = "run one command in a fresh sandbox", .about = run_about, .run = cmd_run, .options = run_options,
+	 .examples = run_examples, .complete = COMPLETE_PROGRAM},
+	{.name = "doctor", .operands = "", .summary = "show what this host can enforce, and how to get the rest", .run = cmd_doctor,
+	 .options = json_option},
+	{.name = "selftest", .operands = "", .summary = "attack the sandbox from the inside; every attempt must fail", .run = cmd_selftest,
+	 .options = json_option},
+	{.name = "bench", .operands = "", .summary = "measure how fast sandboxes start here", .run = cmd_bench, .options = json_option},
+	{.name = "completion", .operands = "bash|zsh|fish", .summary = "print a completion script for a shell", .run = cmd_completion,
+	 .examples = completion_examples, .complete = COMPLETE_WORDS, .words = "bash zsh fish"},
+	{.name = "help", .operands = "[COMMAND]", .summary = "show the help of a command", .run = cmd_help, .options = help_options,
+	 .complete = COMPLETE_COMMAND},
+	{.name = "version", .operands = "", .summary = "print the version", .run = cmd_version},
+};
+/* clang-format on */
+const size_t command_count = ARRAY_SIZE(commands);
+
+const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; i < command_count; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+void report_error(const char *who, const struct cordon_error *err)
+{
+	struct colours c = colours_for(STDERR_FILENO);
+
+	fprintf(stderr, "%s%s:%s %s\n", c.bad, who, c.off, err->message);
+	if (err->hint[0])
+		fprintf(stderr, "%shint:%s %s\n", c.bold, c.off, err->hint);
+}
+
+static void print_overview(FILE *out)
+{
+	struct colours c = colours_for(fileno(out));
+
+	fprintf(out, "%scordon%s %s: run untrusted commands where they can do no harm\n\n", c.bold, c.off, cordon_version());
+	for (size_t i = 0; i < command_count; i++)
+		fprintf(out, "  %scordon %-11s%s %s\n", c.name, commands[i].name, c.off, commands[i].summary);
+	fprintf(out, "\n%sTry%s\n", c.bold, c.off);
+	fprintf(out, "  cordon run -- id                                   %s# who you are inside%s\n", c.dim, c.off);
+	fprintf(out, "  cordon run --lang python -c 'print(6 * 7)'         %s# code instead of a command%s\n", c.dim, c.off);
+	fprintf(out, "  cordon run --help                                  %s# every option, with examples%s\n", c.dim, c.off);
+}
+
+static int unknown_command(const char *name)
+{
+	const char *candidates[ARRAY_SIZE(commands)], *near;
+	struct cordon_error err = {0};
+
+	for (size_t i = 0; i < command_count; i++)
+		candidates[i] = commands[i].name;
+	near = nearest_word(name, candidates, command_count);
+	if (near)
+		err_set(&err, CORDON_ERR_INPUT, "unknown command '%s' (did you mean %s?)", name, near);
+	else
+		err_set(&err, CORDON_ERR_INPUT, "unknown command '%s'; to run a program of that name: cordon run -- %s", name, name);
+	report_error("cordon", &err);
+	fputs("see: cordon --help\n", stderr);
+	return EXIT_CORDON_FAILED;
+}
+
+static int help_for_all(bool markdown)
+{
+	for (size_t i = 0; i < command_count; i++) {
+		if (i && !markdown)
+			puts("");
+		(markdown ? options_markdown : options_help)(&commands[i], stdout);
+	}
+	return EXIT_OK;
+}
+
+int cmd_help(int argc, char **argv)
+{
+	struct help_flags flags = {0};
+	struct parsed_options parsed;
+	const struct command *about;
+	int status;
+
+	options_parse(command_find("help"), argc, argv, &flags, NULL, &parsed);
+	if (!options_accept(command_find("help"), &parsed, &status))
+		return status;
+	if (flags.all || flags.markdown)
+		return help_for_all(flags.markdown);
+	if (parsed.first == argc) {
+		print_overview(stdout);
+		return EXIT_OK;
+	}
+	about = command_find(argv[parsed.first]);
+	if (!about)
+		return unknown_command(argv[parsed.first]);
+	options_help(about, stdout);
+	return EXIT_OK;
+}
+
+int cmd_version(int argc, char **argv)
+{
+	struct parsed_options parsed;
+	int status;
+
+	options_parse(command_find("version"), argc, argv, NULL, NULL, &parsed);
+	if (!options_accept(command_find("version"), &parsed, &status))
+		return status;
+	printf("cordon %s\n", cordon_version());
+	return EXIT_OK;
+}
+
+/* What is opened next must not become our stdin, stdout or stderr, and writing to one that was closed must fail. */
+static void hold_standard_descriptors(void)
+{
+	int fd = -1;
+
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		if (fcntl(i, F_GETFD) < 0 && errno == EBADF)
+			fd = open("/dev/null", O_RDONLY); /* takes the lowest free number, which is i */
+	(void)fd;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	static const struct {
+		const char *option, *command;
+	} spelled[] = {{"--help", "help"}, {"-h", "help"}, {"--version", "version"}, {"-V", "version"}};
+	const char *name = argc > 1 ? argv[1] : NULL;
+	const struct command *command;
+	struct cordon_error err = {0};
+
+	if (!name) {
+		print_overview(stdout);
+		return EXIT_OK;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(spelled); i++)
+		if (strcmp(name, spelled[i].option) == 0)
+			name = argv[1] = (char *)(uintptr_t)spelled[i].command;
+	command = command_find(name);
+	if (!command && name[0] == '-') {
+		err_set(&err, CORDON_ERR_INPUT, "unknown option '%s'; options come after a command: cordon run %s", name, name);
+		report_error("cordon", &err);
+		fputs("see: cordon --help\n", stderr);
+		return EXIT_CORDON_FAILED;
+	}
+	if (!command)
+		return unknown_command(name);
+	if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+		options_help(command, stdout);
+		return EXIT_OK;
+	}
+	return command->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	hold_standard_descriptors();
+	status = dispatch(argc, argv);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "cordon: cannot write to standard output: %s\n", strerror(errno));
+		return EXIT_CORDON_FAILED;
+	}
+	return status;
+}

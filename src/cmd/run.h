@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `cordon run` share: run.c (from options to report), run_lang.c (code instead of a command), run_io.c (the pump). */
+#ifndef CORDON_CMD_RUN_H
+#define CORDON_CMD_RUN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "cordon.h"
+#include "policy/policy.h"
+
+struct run_options {
+	bool interactive, tty, json, events, quiet;
+	const char *line, *lang, *workspace, *image, *backend, *hostname, *user, *cwd, *result;
+	struct strlist env, mounts;
+};
+
+/* "K" or "K=V" was given with --env. */
+bool run_env_given(const struct run_options *o, const char *name);
+
+/* ---- run_lang.c -------------------------------------------------------------------------------------------------------------- */
+
+struct language;
+
+/* What is started: argv, what it needs around it, and who to blame when it is not there. */
+struct run_program {
+	const struct language *language; /* NULL: a plain command */
+	const char *const *argv;         /* points to the caller's operands or into `words` */
+	struct strlist words;
+	struct strlist env;
+	struct cordon_file files[3];
+	size_t file_count;
+	struct buf code;
+	char *path;         /* of the code, inside */
+	bool stdin_is_code; /* standard input was read as the program: the command gets none */
+};
+
+extern const char language_words[]; /* "python javascript …", for completion and messages */
+
+/* Turns -c, --lang and the operands into a program. Release with run_program_clear() in any case. */
+int run_program_prepare(const struct run_options *o, int count, char **operands, struct run_program *out, struct cordon_error *err);
+void run_program_clear(struct run_program *p);
+/* The program was not found inside: says which package has it. */
+void run_program_missing(const struct run_program *p, struct cordon_error *err);
+
+/* ---- run_io.c ---------------------------------------------------------------------------------------------------------------- */
+
+enum run_output {
+	RUN_OUTPUT_LIVE,   /* stdout to stdout, stderr to stderr */
+	RUN_OUTPUT_EVENTS, /* both as lines of JSON on stdout */
+	RUN_OUTPUT_NONE,   /* kept for the result */
+};
+
+/* One of our own output descriptors and what it could not take yet. */
+struct run_channel {
+	int fd;
+	size_t chunk; /* most bytes that a descriptor which polls writable takes without blocking; 0: it never blocks */
+	struct buf queue;
+	size_t sent; /* of the queue */
+	int error;   /* errno of a failed write: from then on everything is dropped */
+};
+
+struct run_io {
+	enum run_output mode;
+	bool feed; /* pass standard input on */
+	bool tty;  /* the command has a terminal */
+	bool raw;  /* the caller's terminal is in raw mode */
+	bool room; /* the command's stdin polled writable, and nothing was written since */
+	struct run_channel out, err;
+	bool mid_line; /* what the command printed last did not end its line */
+	int signals;   /* signalfd */
+	int ended_by;  /* the first signal that asked us to end; 0: none */
+	char *input;   /* read from standard input, not yet taken by the command */
+	size_t input_len, input_sent;
+	bool input_ended;
+	bool line_open;  /* the last byte read was no line feed */
+	char tail[2][4]; /* the start of a UTF-8 character whose end is still to come, per stream (events only) */
+	size_t tail_len[2];
+	struct cordon_exec *exec;
+};
+
+/* From here on signals are seen by the pump only. Release with run_io_end(), which also restores the terminal. */
+int run_io_begin(struct run_io *io, enum run_output mode, bool feed, bool tty, struct cordon_error *err);
+void run_io_end(struct run_io *io);
+/* Raw mode, from now until run_io_end() or the death of the process. */
+int run_io_raw(struct run_io *io, struct cordon_error *err);
+void run_io_cook(struct run_io *io);
+bool run_io_window(unsigned short *rows, unsigned short *cols);
+/* The on_output callback; user is the struct run_io. */
+void run_io_output(void *user, enum cordon_stream stream, const void *data, size_t len);
+/* Carries bytes both ways until the command has ended and its output is written, or could not be. */
+int run_io_pump(struct run_io *io, struct cordon_exec *exec, struct cordon_error *err);
+/* Writes a line of our own to stdout, behind what is queued there. */
+void run_io_line(struct run_io *io, const char *text);
+/* Waits until the queues are empty; gives up when a signal ended us. */
+void run_io_flush(struct run_io *io);
+/* errno of the write that failed, 0 if all were fine. */
+int run_io_error(const struct run_io *io);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "base/util.h"
+#include "sandbox/launcher.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010u /* Linux 6.3: executable although vm.memfd_noexec=1 */
+#endif
+#define HIGH_FD 10 /* above the descriptors that the launcher gets */
+
+extern const char launcher_blob[], launcher_blob_end[];
+
+const char *cordon_version(void)
+{
+	return CORDON_VERSION;
+}
+
+void id_new(char id[21])
+{
+	static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned char raw[64];
+	size_t n = 0;
+	while (n < 20) {
+		if (getrandom(raw, sizeof(raw), 0) < 0)
+			abort(); /* only with bad arguments */
+		for (size_t i = 0; i < sizeof(raw) && n < 20; i++)
+			if (raw[i] < 252) /* 7 × 36: no letter is likelier than another */
+				id[n++] = alphabet[raw[i] % 36];
+	}
+	id[20] = '\0';
+}
+
+/*
+ * The launcher is part of the library and is executed from a sealed memfd: nothing has to be found on disk, and the running program cannot be
+ * changed through /proc/PID/exe (CVE-2019-5736).
+ */
+static int launcher_memfd(struct cordon_error *err)
+{
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	size_t len = (size_t)(launcher_blob_end - launcher_blob);
+	_cleanup_fd_ int fd = (int)syscall(SYS_memfd_create, "cordon-launcher", flags | MFD_EXEC);
+	if (fd < 0 && errno == EINVAL)
+		fd = (int)syscall(SYS_memfd_create, "cordon-launcher", flags);
+	if (fd < 0)
+		return err_sys(err, "memfd_create");
+	for (size_t done = 0; done < len;) {
+		ssize_t n = write(fd, launcher_blob + done, len - done);
+		if (n < 0)
+			return err_sys(err, "cannot write the launcher");
+		done += (size_t)n;
+	}
+	if (fcntl(fd, F_ADD_SEALS, seals) < 0)
+		return err_sys(err, "cannot seal the launcher");
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+	return high >= 0 ? high : err_sys(err, "dup");
+}
+
+/* posix_spawn does not copy the caller's memory (CLONE_VM): its cost does not grow with the caller. */
+static int spawn(const char *path, int sock, pid_t *pid)
+{
+	static char name[] = "cordon-launcher";
+	char *const argv[] = {name, NULL};
+	char *const envp[] = {NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int r = posix_spawn_file_actions_init(&actions);
+	if (r)
+		return r;
+	r = posix_spawnattr_init(&attr);
+	if (r) {
+		posix_spawn_file_actions_destroy(&actions);
+		return r;
+	}
+	sigemptyset(&none);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	if (!(r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0)) && !(r = posix_spawn_file_actions_adddup2(&actions, 0, 1)) &&
+	    !(r = posix_spawn_file_actions_adddup2(&actions, 0, 2)) && !(r = posix_spawn_file_actions_adddup2(&actions, sock, LAUNCHER_FD)))
+		r = posix_spawn(pid, path, &actions, &attr, argv, envp);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	return r;
+}
+
+static int start_launcher(struct cordon *c, struct cordon_error *err)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(err, "socketpair");
+	c->requests = pair[0];
+	_cleanup_fd_ int low = pair[1];
+	_cleanup_fd_ int theirs = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FD);
+	_cleanup_fd_ int program = launcher_memfd(err);
+	if (program < 0 || theirs < 0)
+		return program < 0 ? -1 : err_sys(err, "dup");
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", program);
+	int r = spawn(path, theirs, &c->launcher);
+	if (r == EACCES || r == EPERM) /* vm.memfd_noexec=2, or a policy against executing memory */
+		r = spawn(CORDON_LIBEXECDIR "/cordon-launcher", theirs, &c->launcher);
+	if (r) {
+		errno = r;
+		return err_sys(err, "cannot start the launcher");
+	}
+	return 0;
+}
+
+static char *find_home(struct cordon_error *err)
+{
+	const char *set = getenv("CORDON_HOME"), *user = getenv("HOME"), *state = getenv("XDG_STATE_HOME");
+	char path[4096];
+	if (set && *set) {
+		if (*set != '/') {
+			err_set(err, CORDON_ERR_INPUT, "CORDON_HOME='%.200s' is not an absolute path", set);
+			return NULL;
+		}
+		snprintf(path, sizeof(path), "%s", set);
+	} else if (geteuid() == 0) {
+		snprintf(path, sizeof(path), "/var/lib/cordon");
+	} else if (state && *state == '/') {
+		snprintf(path, sizeof(path), "%s/cordon", state);
+	} else if (user && *user == '/') {
+		snprintf(path, sizeof(path), "%s/.local/state/cordon", user);
+	} else {
+		err_set(err, CORDON_ERR_INPUT, "neither CORDON_HOME nor HOME is set");
+		err_hint(err, "set CORDON_HOME to a directory that you can write to");
+		return NULL;
+	}
+	char *copy = strdup(path);
+	if (!copy)
+		err_sys(err, "strdup");
+	return copy;
+}
+
+int cordon_open(struct cordon **out, struct cordon_error *err)
+{
+	struct cordon *c = calloc(1, sizeof(*c));
+	if (!c)
+		return err_sys(err, "cannot open a context");
+	c->requests = -1;
+	c->home = find_home(err);
+	if (!c->home || start_launcher(c, err) < 0) {
+		cordon_close(c);
+		return -1;
+	}
+	*out = c;
+	return 0;
+}
+
+void cordon_release(struct cordon *c)
+{
+	if (!c)
+		return;
+	cleanup_fd(&c->requests); /* the launcher sees the end of file, cleans up and exits */
+	free(c->home);
+	free(c);
+}
+
+void cordon_close(struct cordon *c)
+{
+	pid_t launcher = c ? c->launcher : 0;
+	cordon_release(c);
+	/* a caller that waits for any child may have taken its status already */
+	if (launcher > 0)
+		while (waitpid(launcher, NULL, 0) < 0 && errno == EINTR)
+			;
+}
+
+int cordon_backend_available(const char *backend, struct cordon_error *err)
+{
+	const struct backend *b = backend_find(backend, err);
+	return b && b->probe(err) == 0;
+}
+
+struct cordon_policy *cordon_policy_new(void)
+{
+	struct cordon_policy *p = calloc(1, sizeof(*p));
+	if (p && policy_init(p, NULL) < 0) {
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void cordon_policy_free(struct cordon_policy *p)
+{
+	if (p)
+		policy_clear(p);
+	free(p);
+}
+
+int cordon_policy_set(struct cordon_policy *p, const char *key, const char *value, struct cordon_error *err)
+{
+	return policy_set(p, key, value, err);
+}

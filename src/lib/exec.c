@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One command, from the caller's side: an epoll set over its output pipes and its socket to init. cordon_exec_step() empties what is
+ * there; an exec is over when its end was reported and both pipes are at their end. Output past the limit is read and dropped, so
+ * the command never blocks on a full pipe.
+ */
+#include "lib/exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+#define READ_CHUNK ((size_t)64 << 10)
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* ---- starting ---------------------------------------------------------------------------------------------------------------- */
+
+/* ours: our end, non-blocking; theirs: the command's. */
+static int make_pipe(bool command_reads, int *ours, int *theirs, struct cordon_error *err)
+{
+	int p[2];
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(err, "pipe");
+	*ours = command_reads ? p[1] : p[0];
+	*theirs = command_reads ? p[0] : p[1];
+	/* the command runs under another id, and programs reopen /dev/stdout; nobody else has a way to this pipe */
+	if (fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 || fchmod(*theirs, 0666) < 0)
+		return err_sys(err, "pipe");
+	return 0;
+}
+
+static int watch(struct cordon_exec *e, int fd, struct cordon_error *err)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+	return epoll_ctl(e->epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? err_sys(err, "epoll_ctl") : 0;
+}
+
+struct ends {
+	int sock;
+	int stdio[3];
+};
+
+static void close_ends(struct ends *t)
+{
+	cleanup_fd(&t->sock);
+	for (int i = 0; i < 3; i++)
+		cleanup_fd(&t->stdio[i]);
+}
+
+static int make_channels(struct cordon_exec *e, struct ends *t, struct cordon_error *err)
+{
+	int pair[2];
+	e->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (e->epoll < 0)
+		return err_sys(err, "epoll_create1");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(err, "socketpair");
+	e->sock = pair[0];
+	t->sock = pair[1];
+	if (e->tty)
+		return 0;
+	if (make_pipe(false, &e->out.fd, &t->stdio[1], err) < 0 || make_pipe(false, &e->err_stream.fd, &t->stdio[2], err) < 0)
+		return -1;
+	if (e->flags & CORDON_EXEC_STDIN)
+		return make_pipe(true, &e->input, &t->stdio[0], err);
+	t->stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return t->stdio[0] < 0 ? err_sys(err, "/dev/null") : 0;
+}
+
+/* Waits for the word that it runs, or why not. */
+static int wait_started(struct cordon_exec *e, struct cordon_error *err)
+{
+	_cleanup_msg_ struct wire_msg msg;
+	int r = wire_recv(e->sock, &msg, err);
+	if (r < 0)
+		return -1;
+	if (r == 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "the sandbox is gone");
+	if (msg.type == WIRE_ERROR) {
+		error_decode(msg.body, msg.len, err);
+		return -1;
+	}
+	if (msg.type != WIRE_STARTED)
+		return err_set(err, CORDON_ERR_SYSTEM, "unexpected message from the sandbox");
+	if (e->tty) {
+		e->out.fd = wire_take_fd(&msg, 0);
+		if (e->out.fd < 0 || fcntl(e->out.fd, F_SETFL, O_NONBLOCK) < 0 || (e->input = fcntl(e->out.fd, F_DUPFD_CLOEXEC, 3)) < 0)
+			return err_set(err, CORDON_ERR_SYSTEM, "the sandbox sent no terminal");
+	}
+	return 0;
+}
+
+static int start(struct cordon_exec *e, const struct cordon_exec_options *o, struct ends *t, struct cordon_error *err)
+{
+	extern char **environ;
+	struct strlist env = {0};
+	struct exec_spec spec = {
+		.tty = e->tty,
+		.rows = o->rows,
+		.cols = o->cols,
+		.timeout_ms = e->sandbox->policy.limits.timeout_ms,
+		.files = e->sandbox->policy.limits.files,
+		.cwd = o->cwd ? o->cwd : "/app",
+	};
+	if (!o->argv || !o->argv[0])
+		return err_set(err, CORDON_ERR_INPUT, "no command given");
+	if (spec.cwd[0] != '/')
+		return err_set(err, CORDON_ERR_INPUT, "working directory '%.200s' is not an absolute path inside the sandbox", spec.cwd);
+	if (make_channels(e, t, err) < 0 || policy_environment(&e->sandbox->policy, environ, o->env, &env, err) < 0)
+		return -1;
+	spec.argv.items = (const char **)(void *)o->argv;
+	while (o->argv[spec.argv.count])
+		spec.argv.count++;
+	spec.env.items = (const char **)(void *)env.items;
+	spec.env.count = (uint32_t)env.count;
+	struct backend_exec b = {.spec = &spec, .sock = t->sock, .stdio = {t->stdio[0], t->stdio[1], t->stdio[2]}};
+	e->started_us = now_us();
+	int r = e->sandbox->backend->exec(&e->sandbox->state, &b, err);
+	strlist_free(&env);
+	if (r < 0)
+		return -1;
+	close_ends(t);
+	*t = (struct ends){-1, {-1, -1, -1}};
+	if (sandbox_ready(e->sandbox, err) < 0 || wait_started(e, err) < 0 || watch(e, e->sock, err) < 0 || watch(e, e->out.fd, err) < 0)
+		return -1;
+	return e->err_stream.fd >= 0 ? watch(e, e->err_stream.fd, err) : 0;
+}
+
+int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct cordon_exec **out,
+                      struct cordon_error *err)
+{
+	struct ends theirs = {-1, {-1, -1, -1}};
+	if (!options || options->size != sizeof(*options))
+		return err_set(err, CORDON_ERR_INPUT, "cordon_exec_options.size is not set, or the header is of another version");
+	struct cordon_exec *e = calloc(1, sizeof(*e));
+	if (!e)
+		return err_sys(err, "cannot start a command");
+	e->sandbox = sandbox;
+	e->epoll = e->sock = e->input = e->out.fd = e->err_stream.fd = -1;
+	e->flags = options->flags;
+	e->tty = options->flags & CORDON_EXEC_TTY;
+	e->on_output = options->on_output;
+	e->user = options->user;
+	int r = start(e, options, &theirs, err);
+	close_ends(&theirs);
+	if (r < 0) {
+		cordon_exec_free(e);
+		return -1;
+	}
+	*out = e;
+	return 0;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------------------- */
+
+/* Keeps and shows what is within the limit; the rest is counted and dropped. A terminal is for a person and has no limit. */
+static int take_output(struct cordon_exec *e, struct stream *s, enum cordon_stream which, const char *data, size_t len, struct cordon_error *err)
+{
+	uint64_t limit = e->tty ? UINT64_MAX : e->sandbox->policy.limits.max_output;
+	uint64_t room = s->seen < limit ? limit - s->seen : 0;
+	s->seen += len;
+	if (len > room) {
+		s->truncated = true;
+		len = (size_t)room;
+	}
+	if (len == 0)
+		return 0;
+	if (!(e->flags & CORDON_EXEC_DISCARD) && !e->tty) {
+		buf_add(&s->kept, data, len);
+		if (s->kept.failed)
+			return err_set(err, CORDON_ERR_SYSTEM, "out of memory while keeping output");
+	}
+	if (e->on_output)
+		e->on_output(e->user, which, data, len);
+	return 0;
+}
+
+static int drain(struct cordon_exec *e, struct stream *s, enum cordon_stream which, struct cordon_error *err)
+{
+	char chunk[READ_CHUNK];
+	/* a bounded number of rounds: a flood on one stream must not starve the other or the caller */
+	for (int round = 0; s->fd >= 0 && round < 16; round++) {
+		ssize_t n = read(s->fd, chunk, sizeof(chunk));
+		if (n > 0) {
+			if (take_output(e, s, which, chunk, (size_t)n, err) < 0)
+				return -1;
+			continue;
+		}
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		/* end of file; on a terminal EIO, when the last process that had it open is gone */
+		cleanup_fd(&s->fd);
+		s->fd = -1;
+	}
+	return 0;
+}
+
+static int receive_end(struct cordon_exec *e, struct cordon_error *err)
+{
+	_cleanup_msg_ struct wire_msg msg;
+	int r = wire_recv(e->sock, &msg, err);
+	if (r < 0)
+		return -1;
+	if (r == 0)
+		e->lost = true;
+	else if (msg.type != WIRE_EXITED || fixed_decode(msg.body, msg.len, &e->end, sizeof(e->end), err) < 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "unexpected message from the sandbox");
+	else
+		e->exited = true;
+	epoll_ctl(e->epoll, EPOLL_CTL_DEL, e->sock, NULL);
+	return 0;
+}
+
+static int handle(struct cordon_exec *e, int fd, struct cordon_error *err)
+{
+	if (fd == e->sock)
+		return receive_end(e, err);
+	if (fd == e->out.fd)
+		return drain(e, &e->out, CORDON_STDOUT, err);
+	if (fd == e->err_stream.fd)
+		return drain(e, &e->err_stream, CORDON_STDERR, err);
+	return 0;
+}
+
+static int step(struct cordon_exec *e, int timeout, struct cordon_error *err)
+{
+	struct epoll_event ev[4];
+	if (e->done)
+		return 0;
+	int n = epoll_wait(e->epoll, ev, ARRAY_SIZE(ev), timeout);
+	if (n < 0 && errno != EINTR)
+		return err_sys(err, "epoll_wait");
+	for (int i = 0; i < n; i++)
+		if (handle(e, ev[i].data.fd, err) < 0)
+			return -1;
+	/* every process is gone by then, so whatever the pipes still hold is all there will be */
+	if (!(e->exited || e->lost) || e->out.fd >= 0 || e->err_stream.fd >= 0)
+		return 1;
+	cordon_exec_close_stdin(e);
+	result_fill(e);
+	e->done = true;
+	return 0;
+}
+
+int cordon_exec_fd(const struct cordon_exec *e)
+{
+	return e->epoll;
+}
+
+int cordon_exec_step(struct cordon_exec *e, struct cordon_error *err)
+{
+	return step(e, 0, err);
+}
+
+int cordon_exec_wait(struct cordon_exec *e, struct cordon_error *err)
+{
+	int r;
+	while ((r = step(e, -1, err)) > 0)
+		;
+	return r;
+}
+
+ssize_t cordon_exec_write(struct cordon_exec *e, const void *data, size_t len)
+{
+	if (e->input < 0)
+		return -1;
+	/* SIGPIPE would kill a caller that does not expect it; a write that would raise it is not made */
+	struct pollfd p = {.fd = e->input, .events = POLLOUT};
+	if (poll(&p, 1, 0) < 0)
+		return 0;
+	if (p.revents & (POLLERR | POLLHUP | POLLNVAL))
+		return -1;
+	if (!(p.revents & POLLOUT))
+		return 0;
+	sigset_t pipe_only, pending, old;
+	sigemptyset(&pipe_only);
+	sigaddset(&pipe_only, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &pipe_only, &old);
+	ssize_t n = write(e->input, data, len);
+	int saved = errno;
+	if (n < 0 && saved == EPIPE && !sigismember(&pending, SIGPIPE)) {
+		const struct timespec now = {0, 0};
+		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR)
+			;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (n < 0)
+		return saved == EAGAIN || saved == EINTR ? 0 : -1;
+	return n;
+}
+
+int cordon_exec_stdin_fd(const struct cordon_exec *e)
+{
+	return e->input;
+}
+
+void cordon_exec_close_stdin(struct cordon_exec *e)
+{
+	cleanup_fd(&e->input);
+	e->input = -1;
+}
+
+int cordon_exec_signal(struct cordon_exec *e, int signo, struct cordon_error *err)
+{
+	if (signo <= 0 || signo > 64)
+		return err_set(err, CORDON_ERR_INPUT, "%d is not a signal number", signo);
+	return e->sandbox->backend->signal(&e->sandbox->state, e->sock, signo, err);
+}
+
+int cordon_exec_cancel(struct cordon_exec *e, struct cordon_error *err)
+{
+	return e->sandbox->backend->signal(&e->sandbox->state, e->sock, 0, err);
+}
+
+int cordon_exec_resize(struct cordon_exec *e, unsigned short rows, unsigned short cols)
+{
+	struct winsize ws = {.ws_row = rows, .ws_col = cols};
+	return e->tty && e->input >= 0 ? ioctl(e->input, TIOCSWINSZ, &ws) : -1;
+}
+
+const struct cordon_result *cordon_exec_result(const struct cordon_exec *e)
+{
+	return e->done ? &e->result : NULL;
+}
+
+void cordon_exec_free(struct cordon_exec *e)
+{
+	if (!e)
+		return;
+	int *fds[] = {&e->epoll, &e->sock, &e->input, &e->out.fd, &e->err_stream.fd}; /* closing the socket ends the command */
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		cleanup_fd(fds[i]);
+	buf_free(&e->out.kept);
+	buf_free(&e->err_stream.kept);
+	free(e);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What came of a command: reason, usage, which limit was hit; and the same as JSON. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "lib/context.h"
+#include "lib/exec.h"
+#include "sandbox/limits.h"
+#include "sandbox/watch.h"
+
+#define MAX_COUNTED 100000 /* changes are counted up to here */
+
+/* ---- usage ------------------------------------------------------------------------------------------------------------------- */
+
+static bool read_number(int fd, const char *key, int64_t *out)
+{
+	char text[512];
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	char *p = text;
+	if (key) {
+		size_t len = strlen(key);
+		for (p = strstr(text, key); p && p != text && p[-1] != '\n'; p = strstr(p + 1, key))
+			;
+		if (!p || p[len] != ' ')
+			return false;
+		p += len + 1;
+	}
+	char *end;
+	long long v = strtoll(p, &end, 10);
+	if (end == p)
+		return false;
+	*out = v;
+	return true;
+}
+
+static struct watch_record read_record(const struct backend_sandbox *s)
+{
+	struct watch_record r = {0};
+	int fd = s->fds[CREATED_WATCH];
+	if (fd < 0 || pread(fd, &r, sizeof(r), 0) != (ssize_t)sizeof(r))
+		return (struct watch_record){0};
+	return r;
+}
+
+static const char *method(uint32_t m, const char *fallback)
+{
+	switch ((enum limit_method)m) {
+	case LIMIT_CGROUP2:
+		return "cgroup2";
+	case LIMIT_CGROUP1:
+		return "cgroup1";
+	case LIMIT_RLIMIT:
+		return fallback;
+	case LIMIT_NONE:
+	default:
+		return "none";
+	}
+}
+
+static void fill_usage(struct cordon_exec *e, const struct watch_record *watched)
+{
+	const struct backend_sandbox *s = &e->sandbox->state;
+	struct cordon_usage *u = &e->result.usage;
+	u->cpu_ms = (double)e->end.cpu_us / 1000;
+	u->memory_by = method(s->info.memory_by, "rlimit+watch");
+	u->pids_by = method(s->info.pids_by, "rlimit");
+	u->cpu_by = method(s->info.cpu_by, "affinity");
+	u->disk_by = "watch";
+	u->memory_peak_bytes = u->pids_peak = -1;
+	if (s->info.memory_by == LIMIT_RLIMIT)
+		u->memory_peak_bytes = (int64_t)MAX(watched->memory_peak, e->end.maxrss_kb * 1024);
+	else
+		read_number(s->fds[CREATED_MEMORY], NULL, &u->memory_peak_bytes);
+	if (read_number(s->fds[CREATED_PIDS], NULL, &u->pids_peak) && u->pids_peak > 0)
+		u->pids_peak--; /* init */
+}
+
+/* ---- changes ----------------------------------------------------------------------------------------------------------------- */
+
+/* Everything in the upper layer but the directories that only lead to something. Depth is bounded by the path length limit inside. */
+static void count_changes(int fd, int64_t *count, int depth)
+{
+	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int64_t here = 0;
+	if (!dir) {
+		cleanup_fd(&fd);
+		return;
+	}
+	while (*count < MAX_COUNTED && (entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		here++;
+		if (entry->d_type == DT_DIR && depth < 256)
+			count_changes(openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), count, depth + 1);
+		else
+			(*count)++;
+	}
+	if (here == 0 && depth > 0)
+		(*count)++;
+}
+
+static void fill_changes(struct cordon_exec *e)
+{
+	const struct backend_sandbox *s = &e->sandbox->state;
+	e->result.changes = -1;
+	if (!s->seeded || s->fds[CREATED_SCRATCH] < 0)
+		return;
+	int fd = openat(s->fds[CREATED_SCRATCH], "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	e->result.changes = 0;
+	count_changes(fd, &e->result.changes, 0);
+}
+
+/* ---- reason ------------------------------------------------------------------------------------------------------------------ */
+
+static void ended(struct cordon_exec *e, const char *reason, int exit_code, int signo)
+{
+	struct cordon_result *r = &e->result;
+	r->reason = reason;
+	r->exit_code = exit_code;
+	r->signal = signo;
+	r->state = reason || exit_code ? "failed" : "succeeded";
+}
+
+static void explain(struct cordon_exec *e, const char *what, const char *value, const char *flag)
+{
+	snprintf(e->error_text, sizeof(e->error_text), "%s %s", what, value);
+	snprintf(e->hint_text, sizeof(e->hint_text), "raise with %s", flag);
+	e->result.error = e->error_text;
+	e->result.hint = e->hint_text;
+}
+
+static void fill_reason(struct cordon_exec *e, const struct watch_record *watched)
+{
+	const struct policy_limits *limits = &e->sandbox->policy.limits;
+	const int status = e->end.status;
+	const bool killed = e->lost || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	int64_t oom_kills = 0;
+	char text[32];
+
+	read_number(e->sandbox->state.fds[CREATED_OOM], "oom_kill", &oom_kills);
+	if (e->end.timed_out) {
+		ended(e, "timeout", 124, SIGKILL);
+		explain(e, "timed out after", units_format_duration(limits->timeout_ms, text), "--timeout");
+	} else if (e->end.cancelled) {
+		ended(e, "cancelled", 128 + SIGKILL, SIGKILL);
+	} else if (killed && (watched->over_memory || oom_kills > 0)) {
+		ended(e, "oom", 128 + SIGKILL, SIGKILL);
+		explain(e, "killed at the memory limit of", units_format_size(limits->memory, text), "--memory");
+	} else if (killed && watched->over_disk) {
+		ended(e, "signal", 128 + SIGKILL, SIGKILL);
+		explain(e, "killed at the disk limit of", units_format_size(limits->disk, text), "--disk");
+	} else if (e->lost) {
+		ended(e, "error", 125, 0);
+		snprintf(e->error_text, sizeof(e->error_text), "the sandbox was killed from outside");
+		e->result.error = e->error_text;
+	} else if (WIFSIGNALED(status)) {
+		ended(e, "signal", 128 + WTERMSIG(status), WTERMSIG(status));
+		if (WTERMSIG(status) == SIGXFSZ)
+			explain(e, "a file reached the disk limit of", units_format_size(limits->disk, text), "--disk");
+	} else {
+		ended(e, WEXITSTATUS(status) ? "exit" : NULL, WEXITSTATUS(status), 0);
+		if (oom_kills > 0)
+			explain(e, "a process was killed at the memory limit of", units_format_size(limits->memory, text), "--memory");
+	}
+}
+
+void result_fill(struct cordon_exec *e)
+{
+	struct cordon_result *r = &e->result;
+	const struct backend_sandbox *s = &e->sandbox->state;
+	const struct watch_record watched = read_record(s);
+	id_new(r->id);
+	memcpy(r->sandbox, s->id, sizeof(s->id));
+	r->stdout_data = e->out.kept.data ? e->out.kept.data : "";
+	r->stdout_len = e->out.kept.len;
+	r->stderr_data = e->err_stream.kept.data ? e->err_stream.kept.data : "";
+	r->stderr_len = e->err_stream.kept.len;
+	r->stdout_truncated = e->out.truncated;
+	r->stderr_truncated = e->err_stream.truncated;
+	r->duration_ms = (double)e->end.duration_us / 1000;
+	fill_usage(e, &watched);
+	fill_reason(e, &watched);
+	fill_changes(e);
+	bool memory = s->info.memory_by == LIMIT_RLIMIT, landlock = s->info.weak_landlock;
+	r->weak = memory && landlock ? "memory,landlock" : memory ? "memory" : landlock ? "landlock" : NULL;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------------------- */
+
+static void kint_or_null(struct json *j, const char *key, int64_t v)
+{
+	json_key(j, key);
+	if (v < 0)
+		json_null(j);
+	else
+		json_int(j, v);
+}
+
+static void usage_json(struct json *j, const struct cordon_usage *u)
+{
+	json_key(j, "usage");
+	json_object(j);
+	json_kdouble(j, "cpu_ms", u->cpu_ms);
+	kint_or_null(j, "memory_peak_bytes", u->memory_peak_bytes);
+	kint_or_null(j, "pids_peak", u->pids_peak);
+	json_key(j, "limit_by");
+	json_object(j);
+	json_kstr(j, "memory", u->memory_by);
+	json_kstr(j, "pids", u->pids_by);
+	json_kstr(j, "cpu", u->cpu_by);
+	json_kstr(j, "disk", u->disk_by);
+	json_end(j);
+	json_end(j);
+}
+
+static void transaction_json(struct json *j, const struct cordon_result *r)
+{
+	json_key(j, "transaction");
+	json_object(j);
+	json_kstr(j, "outcome", "none");
+	json_kstr(j, "before", NULL);
+	json_kstr(j, "after", NULL);
+	json_key(j, "changes");
+	json_array(j);
+	json_end(j);
+	json_kint(j, "changes_total", MAX(r->changes, (int64_t)0));
+	json_key(j, "conflicts");
+	json_array(j);
+	json_end(j);
+	json_key(j, "services");
+	json_array(j);
+	json_end(j);
+	json_end(j);
+}
+
+char *cordon_result_json(const struct cordon_result *r)
+{
+	struct buf b = {.cap = (size_t)4 << 30};
+	struct json j = {.out = &b};
+	json_object(&j);
+	json_kint(&j, "schema", 1);
+	json_kstr(&j, "id", r->id);
+	json_kstr(&j, "sandbox", r->sandbox);
+	json_kstr(&j, "state", r->state);
+	json_kstr(&j, "reason", r->reason);
+	json_kint(&j, "exit_code", r->exit_code);
+	kint_or_null(&j, "signal", r->signal ? r->signal : -1);
+	json_key(&j, "stdout");
+	const char *out_encoding = json_bytes(&j, r->stdout_data, r->stdout_len);
+	json_key(&j, "stderr");
+	const char *err_encoding = json_bytes(&j, r->stderr_data, r->stderr_len);
+	json_key(&j, "encoding");
+	json_object(&j);
+	json_kstr(&j, "stdout", out_encoding);
+	json_kstr(&j, "stderr", err_encoding);
+	json_end(&j);
+	json_key(&j, "truncated");
+	json_object(&j);
+	json_kbool(&j, "stdout", r->stdout_truncated);
+	json_kbool(&j, "stderr", r->stderr_truncated);
+	json_end(&j);
+	json_kdouble(&j, "duration_ms", r->duration_ms);
+	usage_json(&j, &r->usage);
+	transaction_json(&j, r);
+	json_key(&j, "denials");
+	json_array(&j);
+	json_end(&j);
+	json_kstr(&j, "weak", r->weak);
+	json_kstr(&j, "error", r->error);
+	json_kstr(&j, "hint", r->hint);
+	json_end(&j);
+	char *text = buf_steal(&b);
+	buf_free(&b);
+	return text;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The environment of a command. It starts empty; what is taken over from the host is named by the policy one variable at a time, so
+ * that tokens and keys in the caller's environment stay outside.
+ */
+#include <string.h>
+
+#include "base/util.h"
+#include "policy/policy.h"
+
+#define ENTRY_MAX ((size_t)128 * 1024) /* MAX_ARG_STRLEN of execve(2), with the NUL; longer strings fail there with E2BIG */
+#define ENVIRONMENT_MAX ((size_t)4096)
+
+/* Variables that make a loader, a shell or an interpreter run code or change its meaning before the program's first line. */
+static const char *const injecting_names[] = {
+	"GLIBC_TUNABLES", "BASH_ENV", "ENV", "IFS", "PYTHONSTARTUP", "NODE_OPTIONS", "RUBYOPT", "PERL5OPT",
+};
+
+bool env_name_valid(const char *name, size_t len)
+{
+	if (len == 0)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		char c = name[i];
+		bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+
+		if (!letter && !(i > 0 && c >= '0' && c <= '9'))
+			return false;
+	}
+	return true;
+}
+
+bool env_name_injects(const char *name)
+{
+	if (!strncmp(name, "LD_", 3))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(injecting_names); i++)
+		if (!strcmp(name, injecting_names[i]))
+			return true;
+	return false;
+}
+
+/* Errors name the variable and never its value, which may be a secret. */
+int strlist_assign(struct strlist *l, const char *entry, struct cordon_error *err)
+{
+	size_t name_len = strcspn(entry, "=");
+	char *copy;
+
+	if (entry[name_len] != '=')
+		return err_set(err, CORDON_ERR_INPUT, "'%.60s' is not an assignment (write NAME=VALUE)", entry);
+	if (!env_name_valid(entry, name_len))
+		return err_set(err, CORDON_ERR_INPUT, "'%.*s' is not a variable name (write letters, digits and _, no digit first)",
+		               (int)MIN(name_len, (size_t)60), entry);
+	if (strlen(entry) >= ENTRY_MAX)
+		return err_set(err, CORDON_ERR_INPUT, "the value of '%.*s' is too long (%zu bytes with the name at most)",
+		               (int)MIN(name_len, (size_t)60), entry, ENTRY_MAX - 1);
+	for (size_t i = 0; i < l->count; i++) {
+		if (strncmp(l->items[i], entry, name_len + 1) != 0)
+			continue;
+		copy = strdup(entry);
+		if (!copy)
+			return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+		free(l->items[i]);
+		l->items[i] = copy;
+		return 0;
+	}
+	return strlist_add(l, entry, err);
+}
+
+static int assign_capped(struct strlist *out, const char *entry, struct cordon_error *err)
+{
+	if (strlist_assign(out, entry, err) < 0)
+		return -1;
+	if (out->count > ENVIRONMENT_MAX)
+		return err_set(err, CORDON_ERR_INPUT, "more than %zu variables", ENVIRONMENT_MAX);
+	return 0;
+}
+
+/* The entry for name, as getenv(3) would find it: the first one. */
+static const char *find_entry(char *const *env, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; *env; env++)
+		if (!strncmp(*env, name, len) && (*env)[len] == '=')
+			return *env;
+	return NULL;
+}
+
+static int take_from_host(struct strlist *out, const struct strlist *allow, char *const *host, struct cordon_error *err)
+{
+	for (size_t i = 0; host && i < allow->count; i++) {
+		const char *entry = find_entry(host, allow->items[i]);
+
+		/* policy_set() has refused these already; a policy that was filled in some other way must not get past it */
+		if (!entry || env_name_injects(allow->items[i]))
+			continue;
+		if (assign_capped(out, entry, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int build(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out, struct cordon_error *err)
+{
+	if (take_from_host(out, &p->env_allow, host, err) < 0)
+		return -1;
+	for (size_t i = 0; i < p->env_set.count; i++)
+		if (assign_capped(out, p->env_set.items[i], err) < 0)
+			return -1;
+	for (; extra && *extra; extra++)
+		if (assign_capped(out, *extra, err) < 0)
+			return -1;
+	return 0;
+}
+
+int policy_environment(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out,
+                       struct cordon_error *err)
+{
+	*out = (struct strlist){0};
+	if (build(p, host, extra, out, err) < 0) {
+		strlist_free(out);
+		return err_wrap(err, "environment");
+	}
+	return 0;
+}

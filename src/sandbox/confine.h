@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Giving up power: capabilities, no_new_privs, resource limits. All of it async-signal-safe, for use between clone and exec. */
+#ifndef CORDON_SANDBOX_CONFINE_H
+#define CORDON_SANDBOX_CONFINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Keeps exactly the capabilities of `keep` (bit = capability number) in the permitted and effective sets, none inheritable or ambient. 0 or -errno. */
+int confine_capabilities(uint64_t keep);
+
+/* Empties the bounding set, so that no exec can ever gain a capability. Needs CAP_SETPCAP. 0 or -errno. */
+int confine_bounding_set(void);
+
+/* For the test-only weakened build: keeps every capability across a change of user and an exec. */
+int confine_keep_all_capabilities(void);
+
+struct confine_limits {
+	uint64_t files;  /* open files per process */
+	uint64_t disk;   /* largest file */
+	uint64_t data;   /* 0: none; bytes of private memory per process */
+	uint64_t procs;  /* 0: none; processes of this user in this user namespace */
+};
+int confine_rlimits(const struct confine_limits *l);
+
+/* Closes every descriptor from `first` up. 0 or -errno. */
+int confine_close_from(unsigned first);
+
+/* Closes every descriptor but those listed (sorted in place; duplicates and -1 are fine). */
+int confine_close_except(int *keep, unsigned count);
+
+#endif

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/create.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/util.h"
+#include "sandbox/confine.h"
+#include "sandbox/init.h"
+#include "sandbox/landlock.h"
+#include "sandbox/mounts.h"
+#include "sandbox/namespaces.h"
+#include "sandbox/owner.h"
+#include "sandbox/watch.h"
+
+#ifndef CLONE_NEWCGROUP
+#define CLONE_NEWCGROUP 0x02000000
+#endif
+#define WATCH_DELAY_MS 100 /* a command that is done by then needs no disk watcher */
+#define INODE_PER_BYTES 4096
+#define MAX_SWEEP 256
+
+uint64_t clock_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* ---- inside the new namespaces ----------------------------------------------------------------------------------------------- */
+
+struct birth {
+	const struct sandbox_spec *spec;
+	const struct idmap *ids;
+	const struct limits *limits;
+	const char *scratch; /* path */
+	int sock, handshake;
+};
+
+/* The launcher's word that the maps are written, or, later, the mounts that only it can make; nothing means "go on". */
+static int receive_sources(struct birth *b, struct mount_sources *sources, struct cordon_error *err)
+{
+	*sources = (struct mount_sources){0};
+	for (;;) {
+		_cleanup_msg_ struct wire_msg msg;
+		int r = wire_recv(b->handshake, &msg, err);
+		if (r <= 0)
+			return r < 0 ? -1 : err_set(err, CORDON_ERR_SYSTEM, "the launcher went away");
+		if (msg.fd_count == 0)
+			return 0;
+		for (size_t i = 0; i < msg.fd_count && sources->count < MOUNTS_MAX_SOURCES; i++)
+			sources->fds[sources->count++] = wire_take_fd(&msg, i);
+	}
+}
+
+static int get_sources(void *arg, struct mount_sources *out, struct cordon_error *err)
+{
+	struct birth *b = arg;
+	if (receive_sources(b, out, err) < 0)
+		return -1;
+	return b->ids->mode == IDMAP_SELF ? mounts_prepare(b->spec, b->scratch, b->ids, out, err) : 0;
+}
+
+/* The v1 cgroups are made by the launcher while we build; their namespace must be made after they were entered. */
+static int enter_cgroups(struct birth *b, struct cordon_error *err)
+{
+	struct mount_sources tasks;
+	if (receive_sources(b, &tasks, err) < 0)
+		return -1;
+	for (size_t i = 0; i < tasks.count; i++) {
+		if (write(tasks.fds[i], "0", 1) != 1)
+			return err_sys(err, "cannot enter the cgroup");
+		close(tasks.fds[i]);
+	}
+	if (!(b->spec->weaken & WEAKEN_CGROUPNS) && unshare(CLONE_NEWCGROUP) < 0)
+		return err_sys(err, "cannot create a cgroup namespace");
+	return 0;
+}
+
+/* Without a CPU controller: as many CPUs as the limit needs, somewhere among those we have. */
+static int pin_cpus(uint64_t milli, struct cordon_error *err)
+{
+	cpu_set_t have, use;
+	CPU_ZERO(&use);
+	if (sched_getaffinity(0, sizeof(have), &have) < 0)
+		return err_sys(err, "sched_getaffinity");
+	int count = CPU_COUNT(&have);
+	uint64_t want = MIN((milli + 999) / 1000, (uint64_t)count);
+	int skip = count ? (int)(clock_ms() % (uint64_t)count) : 0;
+	for (int round = 0; round < 2; round++)
+		for (int cpu = 0; cpu < CPU_SETSIZE && want; cpu++)
+			if (CPU_ISSET(cpu, &have) && skip-- <= 0 && !CPU_ISSET(cpu, &use)) {
+				CPU_SET(cpu, &use);
+				want--;
+			}
+	if (sched_setaffinity(0, sizeof(use), &use) < 0)
+		return err_sys(err, "sched_setaffinity");
+	return 0;
+}
+
+static int make_ruleset(const struct sandbox_spec *spec, struct cordon_error *err)
+{
+	if (spec->weaken & WEAKEN_LANDLOCK)
+		return -1;
+	_cleanup_free_ struct landlock_rule *rules = calloc(spec->rule_count + 1, sizeof(*rules));
+	if (!rules)
+		return err_sys(err, "cannot build the Landlock rules");
+	for (uint32_t i = 0; i < spec->rule_count; i++) {
+		rules[i].path = spec->rules[i].path;
+		rules[i].access = (__typeof__(rules[i].access))spec->rules[i].access;
+		rules[i].optional = true;
+	}
+	return landlock_ruleset(rules, spec->rule_count, err);
+}
+
+/* What the watcher has to look at can only be opened in here. */
+static int send_view(struct birth *b, const struct mounts_view *view, struct cordon_error *err)
+{
+	const int fds[] = {view->proc_fd, view->root_fd};
+	if (b->limits->memory != LIMIT_RLIMIT || view->proc_fd < 0)
+		return 0;
+	return wire_send(b->handshake, WIRE_READY, NULL, fds, ARRAY_SIZE(fds), err);
+}
+
+static int become_root_inside(const struct idmap *ids, uint32_t weaken, struct cordon_error *err)
+{
+	if (ids->mode == IDMAP_SELF || (weaken & WEAKEN_USERNS))
+		return 0;
+	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
+		return err_sys(err, "cannot become the namespace's root");
+	return 0;
+}
+
+static int set_up(struct birth *b, struct init_config *config, struct cordon_error *err)
+{
+	const struct sandbox_spec *spec = b->spec;
+	struct mount_sources none;
+	struct mounts_view view = {-1, -1};
+	if (receive_sources(b, &none, err) < 0 || become_root_inside(b->ids, spec->weaken, err) < 0)
+		return -1;
+	if (!(spec->weaken & WEAKEN_UTSNS) &&
+	    (sethostname(spec->hostname, strlen(spec->hostname)) < 0 || setdomainname("(none)", 6) < 0))
+		return err_sys(err, "cannot set the host name");
+	if (!(spec->weaken & WEAKEN_NETNS) && namespaces_loopback_up(err) < 0)
+		return -1;
+	if (b->limits->cpu == LIMIT_RLIMIT && pin_cpus(spec->cpus_milli, err) < 0)
+		return -1;
+	if (!(spec->weaken & WEAKEN_MNTNS) && mounts_build(spec, b->ids, get_sources, b, &view, err) < 0)
+		return -1;
+	if ((spec->weaken & WEAKEN_MNTNS) && receive_sources(b, &none, err) < 0)
+		return -1;
+	if (enter_cgroups(b, err) < 0 || send_view(b, &view, err) < 0)
+		return -1;
+	if (landlock_abi() > 0) {
+		config->landlock_fd = make_ruleset(spec, err);
+		if (config->landlock_fd < 0 && !(spec->weaken & WEAKEN_LANDLOCK))
+			return -1;
+	}
+	static struct seccomp_program program;
+	if (!(spec->weaken & WEAKEN_SECCOMP)) {
+		if (seccomp_compile(b->limits->cpu == LIMIT_RLIMIT ? SECCOMP_PIN_CPUS : 0, &program, err) < 0)
+			return -1;
+		config->seccomp = &program;
+	}
+	return 0;
+}
+
+/* Last, when nothing more has to be set up. */
+static int lock_down(struct birth *b, struct init_config *config, struct cordon_error *err)
+{
+	const uint64_t keep = 1ull << CAP_KILL | 1ull << CAP_SETUID | 1ull << CAP_SETGID;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int i = 0; i < 3; i++)
+		if (null < 0 || dup2(null, i) < 0)
+			return err_sys(err, "cannot open /dev/null");
+	int fds[] = {0, 1, 2, config->sock, config->landlock_fd};
+	int r = confine_close_except(fds, ARRAY_SIZE(fds));
+	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = -errno;
+	if (r == 0 && !(b->spec->weaken & (WEAKEN_CAPS | WEAKEN_USERNS)))
+		r = confine_bounding_set();
+	if (r == 0 && !(b->spec->weaken & WEAKEN_CAPS))
+		r = confine_capabilities(keep);
+	if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		r = -errno;
+	if (r < 0) {
+		errno = -r;
+		return err_sys(err, "cannot lock down init");
+	}
+	return 0;
+}
+
+_Noreturn static void child(struct birth *b)
+{
+	struct cordon_error err = {0};
+	struct init_config config = {
+		.sock = b->sock,
+		.landlock_fd = -1,
+		.ids = *b->ids,
+		.disk = b->spec->disk,
+		.data_limit = b->limits->memory == LIMIT_RLIMIT ? b->spec->memory : 0,
+		/* as a user init has the same id as the commands and counts as one of them */
+		.proc_limit = b->limits->pids == LIMIT_RLIMIT ? b->spec->pids + (b->ids->mode == IDMAP_SELF) : 0,
+		.weaken = b->spec->weaken,
+	};
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	setsid();
+	if (set_up(b, &config, &err) < 0 || lock_down(b, &config, &err) < 0) {
+		_cleanup_buf_ struct buf body = {0};
+		error_encode(&err, &body);
+		wire_send(b->sock, WIRE_ERROR, &body, NULL, 0, NULL);
+		_exit(125);
+	}
+	init_run(&config);
+}
+
+/* ---- outside ----------------------------------------------------------------------------------------------------------------- */
+
+static int open_home(struct host *host, const char *home, struct cordon_error *err)
+{
+	if (host->home && strcmp(host->home, home) == 0)
+		return 0;
+	char path[4096];
+	if ((size_t)snprintf(path, sizeof(path), "%s/scratch", home) >= sizeof(path))
+		return err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		if (fs_mkdirs(AT_FDCWD, path, 0700, err) < 0)
+			return err_hint(err, "set CORDON_HOME to a directory that you can write to");
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (fd < 0) {
+		err_sys(err, "cannot open %s", path);
+		return err_hint(err, "set CORDON_HOME to a directory that you can write to");
+	}
+	cleanup_fd(&host->scratch_fd);
+	free(host->home);
+	host->home = strdup(home);
+	host->scratch_fd = fd;
+	host->swept = false;
+	return host->home ? 0 : err_sys(err, "strdup");
+}
+
+static int probe_limits(struct host *host, const char *forced, struct cordon_error *err)
+{
+	const char *want = forced ? forced : "";
+	if (host->limits_probed && strcmp(host->limits_forced, want) == 0)
+		return 0;
+	if (host->limits_probed)
+		limits_host_close(&host->limits);
+	host->limits_probed = false;
+	free(host->limits_forced);
+	host->limits_forced = strdup(want);
+	if (!host->limits_forced)
+		return err_sys(err, "strdup");
+	if (limits_probe(want, &host->limits, err) < 0)
+		return -1;
+	host->limits_probed = true;
+	return 0;
+}
+
+static int make_dir(int at, const char *name, mode_t mode, const struct idmap *ids, uint32_t owner, struct cordon_error *err)
+{
+	if (mkdirat(at, name, mode) < 0)
+		return err_sys(err, "cannot create scratch directory %s", name);
+	uint32_t host_uid = idmap_host_id(ids, owner ? ids->uid : 0), host_gid = idmap_host_id(ids, owner ? ids->gid : 0);
+	if (ids->mode != IDMAP_SELF && fchownat(at, name, host_uid, host_gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(err, "cannot give scratch directory %s away", name);
+	return 0;
+}
+
+/* One directory per sandbox, with a sub-directory for each tree that some operation asks for. */
+static int make_scratch(struct host *host, const struct sandbox_spec *spec, struct sandbox *s, struct cordon_error *err)
+{
+	if (make_dir(host->scratch_fd, s->name, 0700, &s->ids, 0, err) < 0)
+		return -1;
+	s->scratch_gone = false;
+	s->scratch_fd = openat(host->scratch_fd, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->scratch_fd < 0)
+		return err_sys(err, "cannot open scratch directory %s", s->name);
+	for (uint32_t i = 0; i < spec->op_count; i++) {
+		const struct setup_op *op = &spec->ops[i];
+		if (op->kind == OP_SCRATCH && make_dir(s->scratch_fd, op->source, 0755, &s->ids, 1, err) < 0)
+			return -1;
+		if (op->kind == OP_OVERLAY && (make_dir(s->scratch_fd, "upper", 0755, &s->ids, 1, err) < 0 ||
+		                               make_dir(s->scratch_fd, "work", 0700, &s->ids, 0, err) < 0))
+			return -1;
+	}
+	return 0;
+}
+
+/* All but the cgroup namespace, which comes when the cgroups have been entered. */
+static uint64_t namespace_flags(uint32_t weaken)
+{
+	static const struct {
+		uint32_t weaken;
+		uint64_t flag;
+	} table[] = {
+		{WEAKEN_USERNS, CLONE_NEWUSER}, {WEAKEN_PIDNS, CLONE_NEWPID}, {WEAKEN_MNTNS, CLONE_NEWNS},         {WEAKEN_NETNS, CLONE_NEWNET},
+		{WEAKEN_IPCNS, CLONE_NEWIPC},   {WEAKEN_UTSNS, CLONE_NEWUTS},
+	};
+	uint64_t flags = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (!(weaken & table[i].weaken))
+			flags |= table[i].flag;
+	return flags;
+}
+
+static int check_strength(struct host *host, const struct sandbox_spec *spec, struct cordon_error *err)
+{
+	if (landlock_abi() == 0 && !(spec->flags & SPEC_ALLOW_WEAK_LANDLOCK)) {
+		err_set(err, CORDON_ERR_WEAK_HOST, "this kernel has no Landlock");
+		return err_hint(err, "boot with lsm=…,landlock (Linux 5.13 or later), or accept it with --allow-weak landlock");
+	}
+	const struct limits_host *l = &host->limits;
+	if ((spec->flags & SPEC_STRICT) && (l->memory == LIMIT_RLIMIT || l->pids == LIMIT_RLIMIT || l->cpu == LIMIT_RLIMIT)) {
+		err_set(err, CORDON_ERR_WEAK_HOST, "limits.strict: %s", l->why[0] ? l->why : "no usable cgroup controllers");
+		return err_hint(err, "`cordon doctor` says how to get them");
+	}
+	return 0;
+}
+
+static int send_created(const struct sandbox *s, int sock, struct cordon_error *err)
+{
+	const int all[CREATED_FD_COUNT] = {
+		[CREATED_PIDFD] = s->pidfd,
+		[CREATED_MEMORY] = s->limits.usage_memory_fd,
+		[CREATED_OOM] = s->limits.usage_oom_fd,
+		[CREATED_PIDS] = s->limits.usage_pids_fd,
+		[CREATED_WATCH] = s->record_fd,
+		[CREATED_SCRATCH] = s->scratch_fd,
+	};
+	struct created_msg m = {
+		.memory_by = s->limits.memory,
+		.pids_by = s->limits.pids,
+		.cpu_by = s->limits.cpu,
+		.weak_landlock = landlock_abi() == 0,
+		.uid = s->ids.uid,
+		.gid = s->ids.gid,
+	};
+	int fds[CREATED_FD_COUNT];
+	size_t n = 0;
+	for (size_t i = 0; i < CREATED_FD_COUNT; i++) {
+		if (all[i] >= 0) {
+			m.fd_mask |= 1u << i;
+			fds[n++] = all[i];
+		}
+	}
+	_cleanup_buf_ struct buf b = {0};
+	buf_add(&b, &m, sizeof(m));
+	return wire_send(sock, WIRE_CREATED, &b, fds, n, err);
+}
+
+static int send_fds(const struct sandbox *s, const int *fds, size_t count, struct cordon_error *err)
+{
+	for (size_t i = 0; i < count; i += WIRE_MAX_FDS)
+		if (wire_send(s->handshake, WIRE_READY, NULL, fds + i, MIN(count - i, (size_t)WIRE_MAX_FDS), err) < 0)
+			return -1;
+	return wire_send(s->handshake, WIRE_READY, NULL, NULL, 0, err);
+}
+
+/* Our half of the work while the child builds: id maps first, then the mounts that only we can make, then the cgroups. */
+static int support_child(struct host *host, const struct sandbox_spec *spec, const struct limits_request *want, const char *scratch,
+                         struct sandbox *s, struct cordon_error *err)
+{
+	struct mount_sources sources = {0};
+	if (!(spec->weaken & WEAKEN_USERNS) && idmap_write(&s->ids, s->pid, err) < 0)
+		return -1;
+	if (send_fds(s, NULL, 0, err) < 0 || make_scratch(host, spec, s, err) < 0)
+		return -1;
+	if (s->ids.mode != IDMAP_SELF && mounts_prepare(spec, scratch, &s->ids, &sources, err) < 0)
+		return -1;
+	int r = send_fds(s, sources.fds, sources.count, err);
+	mount_sources_close(&sources);
+	if (r < 0 || limits_complete(&host->limits, want, &s->limits, err) < 0)
+		return -1;
+	int tasks[ARRAY_SIZE(s->limits.enter_fds)];
+	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
+		if (s->limits.enter_fds[i] >= 0)
+			tasks[n++] = s->limits.enter_fds[i];
+	return send_fds(s, tasks, n, err);
+}
+
+/* The loop reaps and cleans up as for any other. */
+static void abandon(struct sandbox *s)
+{
+	if (s->pid > 0)
+		kill(s->pid, SIGKILL);
+	else
+		s->dead = true;
+}
+
+int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock, struct sandbox *s, struct cordon_error *err)
+{
+	char scratch[4096];
+	*s = (struct sandbox){.pidfd = -1, .handshake = -1, .proc_fd = -1, .root_fd = -1, .record_fd = -1, .scratch_fd = -1,
+	                      .watch_at_ms = UINT64_MAX, .limits_gone = true, .scratch_gone = true, .disk = spec->disk, .memory = spec->memory};
+	if (open_home(host, spec->home, err) < 0 || probe_limits(host, spec->limits_force, err) < 0 || check_strength(host, spec, err) < 0)
+		return -1;
+	if ((size_t)snprintf(scratch, sizeof(scratch), "%s/scratch/%s.%s", spec->home, host->stamp, spec->id) >= sizeof(scratch))
+		return err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
+	if (idmap_take(&host->ids, spec->uid, spec->gid, &s->ids, err) < 0)
+		return -1;
+	snprintf(s->name, sizeof(s->name), "%s.%s", host->stamp, spec->id); /* from here on there is something to clean up */
+	const struct limits_request want = {.memory = spec->memory, .pids = spec->pids, .cpus_milli = spec->cpus_milli, .disk = spec->disk};
+	if (limits_begin(&host->limits, &want, s->name, &s->limits, err) < 0)
+		goto fail;
+	s->limits_gone = false;
+	s->record_fd = watch_record_new(err);
+	if (s->record_fd < 0)
+		goto fail;
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		err_sys(err, "socketpair");
+		goto fail;
+	}
+	s->handshake = pair[0];
+	s->pid = namespaces_clone(namespace_flags(spec->weaken), s->limits.v2_fd, &s->pidfd, err);
+	if (s->pid == 0) {
+		close(pair[0]);
+		struct birth b = {.spec = spec, .ids = &s->ids, .limits = &s->limits, .scratch = scratch, .sock = sock, .handshake = pair[1]};
+		child(&b);
+	}
+	close(pair[1]);
+	if (s->pid < 0 || support_child(host, spec, &want, scratch, s, err) < 0 || send_created(s, sock, err) < 0)
+		goto fail;
+	if (s->limits.memory != LIMIT_RLIMIT) {
+		cleanup_fd(&s->handshake);
+		s->handshake = -1;
+		s->watch_at_ms = clock_ms() + WATCH_DELAY_MS;
+	}
+	return 0;
+fail:
+	abandon(s);
+	return -1;
+}
+
+void sandbox_handshake(struct sandbox *s)
+{
+	_cleanup_msg_ struct wire_msg msg;
+	if (wire_recv(s->handshake, &msg, NULL) > 0 && msg.fd_count == 2) {
+		s->proc_fd = wire_take_fd(&msg, 0);
+		s->root_fd = wire_take_fd(&msg, 1);
+		sandbox_start_watcher(s);
+	}
+	cleanup_fd(&s->handshake);
+	s->handshake = -1;
+}
+
+/* Opens a writable tree for the watcher, if the sandbox has it. */
+static int open_tree_dir(const struct sandbox *s, const char *name)
+{
+	return openat(s->scratch_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void sandbox_start_watcher(struct sandbox *s)
+{
+	s->watch_at_ms = UINT64_MAX;
+	pid_t pid = fork();
+	if (pid < 0) {
+		/* unwatched is not an option: the limit would not hold */
+		syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+		return;
+	}
+	if (pid > 0) {
+		s->watcher = pid;
+		cleanup_fd(&s->proc_fd);
+		cleanup_fd(&s->root_fd);
+		s->proc_fd = s->root_fd = -1;
+		return;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	prctl(PR_SET_NAME, "cordon-watch", 0, 0, 0);
+	int workspace = open_tree_dir(s, "upper");
+	struct watch_request req = {
+		.memory = s->proc_fd >= 0 ? s->memory : 0,
+		.disk = s->disk,
+		.inodes = MAX(s->disk / INODE_PER_BYTES, (uint64_t)1024),
+		.init_pidfd = s->pidfd,
+		.proc_fd = s->proc_fd,
+		.tmpfs_fd = s->root_fd,
+		.tree_fds = {workspace >= 0 ? workspace : open_tree_dir(s, "app"), open_tree_dir(s, "home")},
+		.record_fd = s->record_fd,
+	};
+	int keep[] = {req.init_pidfd, req.proc_fd, req.tmpfs_fd, req.tree_fds[0], req.tree_fds[1], req.record_fd};
+	confine_close_except(keep, ARRAY_SIZE(keep));
+	watch_run(&req);
+	_exit(0);
+}
+
+/* Most sandboxes leave nothing or a few files; more than that is not worth stopping the launcher for. */
+static bool remove_scratch(struct host *host, struct sandbox *s)
+{
+	static const char *const trees[] = {"app", "home", "upper", "work/work", "work"};
+	if (s->remover)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		unlinkat(s->scratch_fd, trees[i], AT_REMOVEDIR);
+	if (unlinkat(host->scratch_fd, s->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return true;
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_NAME, "cordon-rm", 0, 0, 0);
+		_exit(fs_remove_tree(host->scratch_fd, s->name, NULL) < 0);
+	}
+	s->remover = MAX(pid, 0);
+	return false;
+}
+
+bool sandbox_clean_up(struct host *host, struct sandbox *s)
+{
+	if (s->watcher)
+		return false;
+	if (!s->limits_gone) {
+		limits_kill(&host->limits, &s->limits);
+		s->limits_gone = limits_destroy(&host->limits, &s->limits) == 0;
+	}
+	if (!s->scratch_gone)
+		s->scratch_gone = remove_scratch(host, s);
+	if (!s->limits_gone || !s->scratch_gone)
+		return false;
+	idmap_release(&host->ids, &s->ids);
+	int *fds[] = {&s->pidfd, &s->handshake, &s->proc_fd, &s->root_fd, &s->record_fd, &s->scratch_fd};
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		cleanup_fd(fds[i]);
+	return true;
+}
+
+void sandbox_sweep(struct host *host)
+{
+	if (host->scratch_fd < 0 || host->swept)
+		return;
+	host->swept = true;
+	int fd = openat(host->scratch_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	for (int n = 0; dir && n < MAX_SWEEP && (e = readdir(dir));)
+		if (owner_is_dead(e->d_name)) {
+			fs_remove_tree(host->scratch_fd, e->d_name, NULL);
+			n++;
+		}
+}

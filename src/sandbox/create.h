@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making one sandbox, and taking it apart again: the launcher's half outside, and the half that runs in the new namespaces. */
+#ifndef CORDON_SANDBOX_CREATE_H
+#define CORDON_SANDBOX_CREATE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "sandbox/idmap.h"
+#include "sandbox/limits.h"
+#include "sandbox/spec.h"
+
+/* What a launcher has for all its sandboxes. */
+struct host {
+	struct idmap_pool ids;
+	struct limits_host limits;
+	char *limits_forced; /* what limits was probed with */
+	bool limits_probed;
+	char stamp[64];
+	char *home;     /* the $CORDON_HOME that scratch_fd belongs to */
+	int scratch_fd; /* $CORDON_HOME/scratch */
+	bool swept;     /* leftovers of dead launchers below it were looked for */
+};
+
+struct sandbox {
+	pid_t pid; /* init's, 0: free slot or gone */
+	int pidfd;
+	pid_t watcher;
+	pid_t remover;
+	bool dead; /* init was reaped; what is left are cgroups and scratch */
+	bool limits_gone, scratch_gone;
+	char name[128]; /* STAMP.ID */
+	struct idmap ids;
+	struct limits limits;
+	uint64_t disk, memory;
+	uint64_t watch_at_ms; /* when a watcher is due, UINT64_MAX: never */
+	int handshake;        /* our end; closed when no longer needed */
+	int proc_fd, root_fd; /* for the watcher */
+	int record_fd;
+	int scratch_fd;
+};
+
+/* Makes it. Replies CREATED over sock; init replies READY or ERROR itself. On failure nothing is left behind and err says why. */
+int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock, struct sandbox *out, struct cordon_error *err);
+
+/* The child has sent what the watcher needs (it does so only where memory is watched). */
+void sandbox_handshake(struct sandbox *s);
+void sandbox_start_watcher(struct sandbox *s);
+
+/* One attempt at removing what an ended sandbox left; true when nothing is left. Large trees are removed by a child process. */
+bool sandbox_clean_up(struct host *host, struct sandbox *s);
+
+/* Scratch directories of dead launchers below the current home. */
+void sandbox_sweep(struct host *host);
+
+uint64_t clock_ms(void);
+
+#endif

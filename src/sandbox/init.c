@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/init.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/fsuid.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/util.h"
+#include "sandbox/confine.h"
+#include "sandbox/landlock.h"
+#include "sandbox/spec.h"
+#include "sandbox/wire.h"
+
+#define MAX_EXECS 64
+#define CHILD_STACK ((size_t)256 << 10)
+
+struct running {
+	int sock;  /* the exec's own; closed by the library to end it */
+	pid_t pid; /* 0: free slot; also its session and process group */
+	uint64_t started_us, deadline_us;
+	bool exited, timed_out, cancelled;
+	int status;
+};
+
+struct init {
+	const struct init_config *config;
+	struct running execs[MAX_EXECS];
+	unsigned active;
+	uint64_t cpu_us, maxrss_kb; /* of everything reaped */
+	int signals;                /* signalfd for SIGCHLD */
+	char *stack;                /* of the child between clone and exec */
+};
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* A library that no longer listens is seen as end of file on the socket, so failures to report need no care of their own. */
+static void report_error(int sock, const struct cordon_error *e)
+{
+	_cleanup_buf_ struct buf b = {0};
+	error_encode(e, &b);
+	wire_send(sock, WIRE_ERROR, &b, NULL, 0, NULL);
+}
+
+/* ---- starting a command ------------------------------------------------------------------------------------------------------ */
+
+enum stage { STAGE_NONE, STAGE_SESSION, STAGE_TERMINAL, STAGE_LIMITS, STAGE_USER, STAGE_CAPS, STAGE_CWD, STAGE_LANDLOCK, STAGE_SECCOMP, STAGE_EXEC };
+
+static const char *const stage_names[] = {
+	[STAGE_NONE] = "start",
+	[STAGE_SESSION] = "make a session",
+	[STAGE_TERMINAL] = "set up standard input and output",
+	[STAGE_LIMITS] = "set resource limits",
+	[STAGE_USER] = "change to the unprivileged user",
+	[STAGE_CAPS] = "drop capabilities",
+	[STAGE_CWD] = "enter the working directory",
+	[STAGE_LANDLOCK] = "apply Landlock",
+	[STAGE_SECCOMP] = "load the system call filter",
+	[STAGE_EXEC] = "execute",
+};
+
+/* What the child gets, and, since it shares our memory until it execs, where it says what went wrong. */
+struct launch {
+	const struct init_config *config;
+	const struct exec_spec *spec;
+	int stdio[3];
+	int tty; /* slave side, -1: none */
+	enum stage failed_at;
+	int error;
+};
+
+static int child_stdio(const struct launch *l)
+{
+	if (l->tty >= 0) {
+		if (ioctl(l->tty, TIOCSCTTY, 0) < 0)
+			return -errno;
+		for (int i = 0; i < 3; i++)
+			if (dup2(l->tty, i) < 0)
+				return -errno;
+		return 0;
+	}
+	/* all three lie above 2 (descriptors 0-2 of init are taken), so no dup2 overwrites a source */
+	for (int i = 0; i < 3; i++)
+		if (dup2(l->stdio[i], i) < 0)
+			return -errno;
+	return 0;
+}
+
+static int child_limits(const struct launch *l)
+{
+	const struct init_config *c = l->config;
+	const struct confine_limits limits = {.files = l->spec->files, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
+	/* under memory pressure the kernel takes the command, not init, which would have to report it */
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		if (write(fd, "500", 3) < 0)
+			errno = 0; /* the host may forbid it; the limit holds all the same */
+		close(fd);
+	}
+	return confine_rlimits(&limits);
+}
+
+/* Raw system calls: the C library's wrappers would try to do this for every thread, through memory we share with our parent. */
+static int child_user(const struct init_config *c)
+{
+	if (c->ids.mode == IDMAP_SELF)
+		return 0;
+	if ((c->weaken & WEAKEN_CAPS) && prctl(PR_SET_SECUREBITS, SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+		return -errno;
+	/* without a user namespace (weakened builds only) the host's ids are used as they would be mapped */
+	uint32_t shift = (c->weaken & WEAKEN_USERNS) && c->ids.mode == IDMAP_RANGE ? c->ids.base : 0;
+	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, c->ids.gid + shift, c->ids.gid + shift, c->ids.gid + shift) < 0 ||
+	    syscall(SYS_setresuid, c->ids.uid + shift, c->ids.uid + shift, c->ids.uid + shift) < 0)
+		return -errno;
+	return 0;
+}
+
+static int child_capabilities(const struct init_config *c)
+{
+	if (c->weaken & WEAKEN_CAPS)
+		return confine_keep_all_capabilities();
+	return confine_capabilities(0);
+}
+
+/* As execvpe(3), but on our small stack and with the PATH of the new environment. */
+static int child_exec(const struct exec_spec *s)
+{
+	char *const *argv = (char *const *)(const void *)s->argv.items;
+	char *const *envp = (char *const *)(const void *)s->env.items;
+	const char *file = argv[0], *path = "/usr/local/bin:/usr/bin:/bin";
+	char full[4096];
+	int seen = ENOENT;
+
+	if (strchr(file, '/')) {
+		execve(file, argv, envp);
+		return -errno;
+	}
+	for (uint32_t i = 0; i < s->env.count; i++)
+		if (strncmp(s->env.items[i], "PATH=", 5) == 0)
+			path = s->env.items[i] + 5;
+	for (const char *p = path; *file && p; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
+		size_t n = strcspn(p, ":"), name = strlen(file);
+		if (n == 0 || n + 1 + name >= sizeof(full)) /* an empty entry would mean the working directory */
+			continue;
+		memcpy(full, p, n);
+		full[n] = '/';
+		memcpy(full + n + 1, file, name + 1);
+		execve(full, argv, envp);
+		if (errno != ENOENT && errno != ENOTDIR)
+			seen = errno;
+		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+			break;
+	}
+	return -seen;
+}
+
+_Noreturn static void fail(struct launch *l, enum stage stage, int error)
+{
+	l->failed_at = stage;
+	l->error = -error;
+	_exit(127);
+}
+
+static int child_main(void *arg)
+{
+	struct launch *l = arg;
+	const struct init_config *c = l->config;
+	sigset_t none;
+	int r;
+
+	if (setsid() < 0)
+		fail(l, STAGE_SESSION, -errno);
+	if ((r = child_stdio(l)) < 0)
+		fail(l, STAGE_TERMINAL, r);
+	if ((r = child_limits(l)) < 0)
+		fail(l, STAGE_LIMITS, r);
+	if ((r = child_user(c)) < 0)
+		fail(l, STAGE_USER, r);
+	if ((r = child_capabilities(c)) < 0)
+		fail(l, STAGE_CAPS, r);
+	if (chdir(l->spec->cwd) < 0)
+		fail(l, STAGE_CWD, -errno);
+	umask(022);
+	if (c->landlock_fd >= 0 && (r = landlock_restrict(c->landlock_fd)) < 0)
+		fail(l, STAGE_LANDLOCK, r);
+	confine_close_from(3);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (c->seccomp && (r = seccomp_load(c->seccomp)) < 0)
+		fail(l, STAGE_SECCOMP, r);
+	fail(l, STAGE_EXEC, child_exec(l->spec));
+	return 0;
+}
+
+/* A terminal of the sandbox's own devpts; the slave belongs to the user. */
+static int open_terminal(const struct init_config *c, const struct exec_spec *s, int *slave, struct cordon_error *err)
+{
+	int unlock = 0;
+	setfsuid(c->ids.uid);
+	setfsgid(c->ids.gid);
+	_cleanup_fd_ int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	setfsuid(geteuid());
+	setfsgid(getegid());
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return err_sys(err, "cannot open a terminal inside");
+	*slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (*slave < 0)
+		return err_sys(err, "cannot open a terminal inside");
+	struct winsize ws = {.ws_row = (unsigned short)(s->rows ? s->rows : 24), .ws_col = (unsigned short)(s->cols ? s->cols : 80)};
+	ioctl(*slave, TIOCSWINSZ, &ws);
+	return steal_fd(&master);
+}
+
+static int exec_failure(const struct launch *l, struct cordon_error *err)
+{
+	const char *name = l->spec->argv.items[0];
+	errno = l->error;
+	if (l->failed_at == STAGE_EXEC && (l->error == ENOENT || l->error == ENOTDIR)) {
+		err_set(err, CORDON_ERR_NOT_FOUND, "%.200s: not found", name);
+		if (!strchr(name, '/'))
+			err_hint(err, "the sandbox sees /usr, /bin and /lib of the host, and its PATH is set by the policy");
+		return -1;
+	}
+	if (l->failed_at == STAGE_EXEC)
+		return err_set(err, CORDON_ERR_NOT_RUNNABLE, "%.200s: cannot be executed: %s", name, strerror(l->error));
+	if (l->failed_at == STAGE_CWD)
+		return err_set(err, CORDON_ERR_INPUT, "cannot enter working directory %.200s: %s", l->spec->cwd, strerror(l->error));
+	return err_sys(err, "cannot %s", stage_names[l->failed_at]);
+}
+
+static int start(struct init *in, const struct exec_spec *s, struct wire_msg *msg, struct cordon_error *err)
+{
+	struct running *slot = NULL;
+	for (size_t i = 0; i < MAX_EXECS && !slot; i++)
+		if (in->execs[i].pid == 0)
+			slot = &in->execs[i];
+	if (!slot)
+		return err_set(err, CORDON_ERR_INPUT, "at most %d commands can run in one sandbox at a time", MAX_EXECS);
+
+	struct launch l = {.config = in->config, .spec = s, .tty = -1};
+	_cleanup_fd_ int master = -1, slave = -1;
+	if (s->tty) {
+		master = open_terminal(in->config, s, &slave, err);
+		if (master < 0)
+			return -1;
+		l.tty = slave;
+	} else if (msg->fd_count != 4) {
+		return err_set(err, CORDON_ERR_INPUT, "malformed exec request: %zu descriptors", msg->fd_count);
+	} else {
+		memcpy(l.stdio, msg->fds + 1, sizeof(l.stdio));
+	}
+
+	uint64_t started = now_us();
+	pid_t pid = clone(child_main, in->stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &l);
+	if (pid < 0)
+		return err_sys(err, "cannot start a process");
+	if (l.failed_at != STAGE_NONE) {
+		waitpid(pid, NULL, 0);
+		return exec_failure(&l, err);
+	}
+	*slot = (struct running){.sock = wire_take_fd(msg, 0), .pid = pid, .started_us = started};
+	slot->deadline_us = s->timeout_ms ? started + s->timeout_ms * 1000 : UINT64_MAX;
+	in->active++;
+	wire_send(slot->sock, WIRE_STARTED, NULL, &master, master >= 0 ? 1 : 0, NULL);
+	return 0;
+}
+
+/* ---- ending one -------------------------------------------------------------------------------------------------------------- */
+
+static void reap(struct init *in, pid_t pid, int status, const struct rusage *ru)
+{
+	in->cpu_us += (uint64_t)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
+	in->maxrss_kb = MAX(in->maxrss_kb, (uint64_t)ru->ru_maxrss);
+	for (size_t i = 0; i < MAX_EXECS; i++) {
+		if (in->execs[i].pid == pid && !in->execs[i].exited) {
+			in->execs[i].exited = true;
+			in->execs[i].status = status;
+		}
+	}
+}
+
+/* Sends a signal to every process of one exec's session: its main process called setsid(). Returns how many there were. */
+static unsigned signal_session(pid_t session, int signo)
+{
+	unsigned found = 0;
+	_cleanup_dir_ DIR *proc = opendir("/proc");
+	struct dirent *e;
+	while (proc && (e = readdir(proc))) {
+		char *end;
+		long pid = strtol(e->d_name, &end, 10);
+		if (*end == '\0' && pid > 1 && getsid((pid_t)pid) == session && kill((pid_t)pid, signo) == 0)
+			found++;
+	}
+	return found;
+}
+
+/*
+ * Everything an exec started dies with it. While it is the only one, that is everything but init, and one kill(-1) is atomic against
+ * fork (a process with a pending SIGKILL cannot fork); with others running, its session, whose members cannot leave it unseen except by
+ * setsid, and those end with the last exec.
+ */
+static void kill_tree(struct init *in, const struct running *e)
+{
+	if (in->active == 1)
+		kill(-1, SIGKILL);
+	else
+		signal_session(e->pid, SIGKILL);
+}
+
+static void finish(struct init *in, struct running *e)
+{
+	struct rusage ru;
+	int status;
+	kill_tree(in, e);
+	if (in->active == 1) {
+		pid_t pid;
+		while ((pid = wait4(-1, &status, __WALL, &ru)) > 0 || (pid < 0 && errno == EINTR))
+			if (pid > 0)
+				reap(in, pid, status, &ru);
+	}
+	struct exited_msg m = {
+		.status = e->status,
+		.timed_out = e->timed_out,
+		.cancelled = e->cancelled,
+		.cpu_us = in->cpu_us,
+		.duration_us = now_us() - e->started_us,
+		.maxrss_kb = in->maxrss_kb,
+	};
+	_cleanup_buf_ struct buf b = {0};
+	buf_add(&b, &m, sizeof(m));
+	wire_send(e->sock, WIRE_EXITED, &b, NULL, 0, NULL);
+	close(e->sock);
+	*e = (struct running){0};
+	if (--in->active == 0)
+		in->cpu_us = in->maxrss_kb = 0;
+}
+
+static void reap_all(struct init *in)
+{
+	struct signalfd_siginfo si;
+	struct rusage ru;
+	int status;
+	pid_t pid;
+	while (read(in->signals, &si, sizeof(si)) > 0)
+		;
+	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &ru)) > 0)
+		reap(in, pid, status, &ru);
+	for (size_t i = 0; i < MAX_EXECS; i++)
+		if (in->execs[i].pid && in->execs[i].exited)
+			finish(in, &in->execs[i]);
+}
+
+/* Ends those whose time is up; returns milliseconds until the next one is, -1 for never. */
+static int expire(struct init *in)
+{
+	uint64_t now = now_us(), next = UINT64_MAX;
+	for (size_t i = 0; i < MAX_EXECS; i++) {
+		struct running *e = &in->execs[i];
+		if (!e->pid || e->exited)
+			continue;
+		if (e->deadline_us <= now) {
+			e->timed_out = true;
+			e->deadline_us = UINT64_MAX;
+			kill_tree(in, e);
+		}
+		next = MIN(next, e->deadline_us);
+	}
+	if (next == UINT64_MAX)
+		return -1;
+	return (int)MIN((next - now + 999) / 1000, (uint64_t)3600 * 1000);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------------------- */
+
+static void handle_exec(struct init *in, struct wire_msg *msg)
+{
+	struct cordon_error err = {0};
+	struct exec_spec spec;
+	if (msg->type != WIRE_EXEC || msg->fd_count == 0)
+		return;
+	int sock = msg->fds[0]; /* start() takes it over when it succeeds */
+	if (exec_spec_decode(msg->body, msg->len, &spec, &err) < 0) {
+		report_error(sock, &err);
+		return;
+	}
+	if (start(in, &spec, msg, &err) < 0)
+		report_error(sock, &err);
+	exec_spec_free(&spec);
+}
+
+static void handle_running(struct init *in, struct running *e)
+{
+	_cleanup_msg_ struct wire_msg msg;
+	uint32_t signo;
+	int r = wire_recv(e->sock, &msg, NULL);
+	if (r > 0 && msg.type == WIRE_SIGNAL && fixed_decode(msg.body, msg.len, &signo, sizeof(signo), NULL) == 0) {
+		if (signo < 65)
+			kill(-e->pid, (int)signo);
+	} else if (r == 0 || (r > 0 && msg.type == WIRE_CANCEL)) {
+		e->cancelled = true;
+		kill_tree(in, e);
+	}
+}
+
+_Noreturn static void leave(void)
+{
+	_exit(0); /* the kernel kills the rest of the pid namespace */
+}
+
+/* One turn: new commands, words about running ones, deaths. */
+static void turn(struct init *in)
+{
+	struct pollfd p[2 + MAX_EXECS];
+	struct running *who[MAX_EXECS];
+	nfds_t n = 2;
+	int timeout = expire(in);
+	p[0] = (struct pollfd){.fd = in->config->sock, .events = POLLIN};
+	p[1] = (struct pollfd){.fd = in->signals, .events = POLLIN};
+	for (size_t i = 0; i < MAX_EXECS; i++) {
+		if (in->execs[i].pid && !in->execs[i].cancelled) {
+			who[n - 2] = &in->execs[i];
+			p[n++] = (struct pollfd){.fd = in->execs[i].sock, .events = POLLIN};
+		}
+	}
+	if (poll(p, n, timeout) < 0) {
+		if (errno != EINTR)
+			leave();
+		return;
+	}
+	for (nfds_t i = 2; i < n; i++)
+		if (p[i].revents)
+			handle_running(in, who[i - 2]);
+	if (p[1].revents)
+		reap_all(in);
+	if (p[0].revents) {
+		_cleanup_msg_ struct wire_msg msg;
+		int r = wire_recv(in->config->sock, &msg, NULL);
+		if (r == 0)
+			leave();
+		if (r > 0)
+			handle_exec(in, &msg);
+	}
+}
+
+_Noreturn void init_run(const struct init_config *config)
+{
+	static struct init in; /* one per process; keeps the stack small */
+	sigset_t set;
+	in.config = config;
+	in.stack = malloc(CHILD_STACK);
+	sigfillset(&set);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	in.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (!in.stack || in.signals < 0)
+		leave();
+	prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
+	wire_send(config->sock, WIRE_READY, NULL, NULL, 0, NULL);
+	for (;;)
+		turn(&in);
+}

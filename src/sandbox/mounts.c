@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/util.h"
+#include "sandbox/mount_rules.h"
+#include "sandbox/mount_syscalls.h"
+
+/* Where the pieces stand while the tree is built; all of them are gone before anything of the sandbox runs. */
+#define STAGE_SCRATCH ".scratch"
+#define STAGE_LOWER ".lower"
+#define STAGE_MASK_FILE ".masked"
+#define STAGE_MASK_DIR ".masked-dir"
+
+#define ROOT_INODES "131072"
+
+struct builder {
+	const struct sandbox_spec *spec;
+	const struct idmap *ids;
+	struct mount_sources sources;
+	size_t next_source;
+	int root; /* the new root */
+	int mask_file, mask_dir; /* detached read-only mounts to clone masks from */
+	bool careful;            /* the operation's target was named by a user */
+	struct mounts_view *view;
+};
+
+/* ---- preparing sources ------------------------------------------------------------------------------------------------------- */
+
+static bool needs_source(const struct setup_op *op)
+{
+	return op->kind == OP_OVERLAY || (op->kind == OP_BIND && (op->flags & OP_CHECKED));
+}
+
+static bool uses_scratch(const struct sandbox_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->op_count; i++)
+		if (spec->ops[i].kind == OP_SCRATCH || spec->ops[i].kind == OP_OVERLAY)
+			return true;
+	return false;
+}
+
+/* As root, files belong to ids that do not exist inside; an idmapped mount makes their owner the sandbox's user. */
+static int idmap_tree(int tree, int fd, const char *name, const struct idmap *ids, struct cordon_error *err)
+{
+	struct stat st;
+	if (ids->mode != IDMAP_RANGE)
+		return 0;
+	if (fstat(fd, &st) < 0)
+		return err_sys(err, "cannot stat %s", name);
+	_cleanup_fd_ int userns = idmap_mount_userns(ids, st.st_uid, st.st_gid, err);
+	if (userns < 0)
+		return -1;
+	if (sys_mount_setattr(tree, AT_RECURSIVE, MOUNT_ATTR_IDMAP, 0, userns) < 0) {
+		err_sys(err, "cannot map the owners of %s", name);
+		return err_hint(err, "its file system, or one mounted below it, has no idmapped mounts (Linux 5.12; ext4, xfs, btrfs, tmpfs …)");
+	}
+	return 0;
+}
+
+static int prepare_checked(const struct sandbox_spec *spec, const struct setup_op *op, const struct idmap *ids, struct cordon_error *err)
+{
+	bool writable = op->flags & OP_WRITABLE;
+	_cleanup_fd_ int fd = fs_open(AT_FDCWD, op->source, O_PATH, 0, FS_ANYWHERE);
+	if (fd < 0)
+		return err_sys(err, "cannot open %s", op->source);
+	if ((op->flags & OP_CHECKED) &&
+	    mount_rules_check(fd, op->source, writable, &spec->forbid, &spec->read, &spec->write, err) < 0)
+		return -1;
+	_cleanup_fd_ int tree = sys_open_tree(fd, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | AT_RECURSIVE);
+	if (tree < 0)
+		return err_sys(err, "cannot clone the mount of %s", op->source);
+	uint64_t attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY);
+	if (sys_mount_setattr(tree, AT_RECURSIVE, attr, MS_PRIVATE, -1) < 0)
+		return err_sys(err, "cannot restrict the mount of %s", op->source);
+	if (idmap_tree(tree, fd, op->source, ids, err) < 0)
+		return -1;
+	return steal_fd(&tree);
+}
+
+static int prepare_scratch(const char *scratch, struct cordon_error *err)
+{
+	_cleanup_fd_ int fd = fs_open(AT_FDCWD, scratch, O_PATH | O_DIRECTORY, 0, FS_ANYWHERE);
+	if (fd < 0)
+		return err_sys(err, "cannot open %s", scratch);
+	_cleanup_fd_ int tree = sys_open_tree(fd, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+	if (tree < 0 || sys_mount_setattr(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, MS_PRIVATE, -1) < 0)
+		return err_sys(err, "cannot clone the mount of %s", scratch);
+	return steal_fd(&tree);
+}
+
+int mounts_prepare(const struct sandbox_spec *spec, const char *scratch, const struct idmap *ids, struct mount_sources *out,
+                   struct cordon_error *err)
+{
+	*out = (struct mount_sources){0};
+	if (uses_scratch(spec)) {
+		int fd = prepare_scratch(scratch, err);
+		if (fd < 0)
+			return -1;
+		out->fds[out->count++] = fd;
+	}
+	for (uint32_t i = 0; i < spec->op_count; i++) {
+		if (!needs_source(&spec->ops[i]))
+			continue;
+		int fd = -1;
+		if (out->count == MOUNTS_MAX_SOURCES)
+			err_set(err, CORDON_ERR_INPUT, "too many mounts (at most %d)", MOUNTS_MAX_SOURCES - 1);
+		else
+			fd = prepare_checked(spec, &spec->ops[i], ids, err);
+		if (fd < 0) {
+			mount_sources_close(out);
+			return -1;
+		}
+		out->fds[out->count++] = fd;
+	}
+	return 0;
+}
+
+void mount_sources_close(struct mount_sources *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		cleanup_fd(&s->fds[i]);
+	s->count = 0;
+}
+
+static int take_source(struct builder *b, struct cordon_error *err)
+{
+	if (b->next_source >= b->sources.count)
+		return err_set(err, CORDON_ERR_SYSTEM, "a mount source is missing");
+	return steal_fd(&b->sources.fds[b->next_source++]);
+}
+
+/* ---- places in the new root -------------------------------------------------------------------------------------------------- */
+
+/* Opens a directory in the new root, making what is missing; a symbolic link on the way is an error, so nothing is made elsewhere. */
+static int dir_in_root(struct builder *b, const char *path, size_t len, mode_t mode, struct cordon_error *err)
+{
+	char name[256];
+	_cleanup_fd_ int at = fs_open(b->root, ".", O_PATH | O_DIRECTORY, 0, FS_BENEATH);
+	for (const char *p = path; at >= 0 && p < path + len;) {
+		size_t n = strcspn(p, "/");
+		n = MIN(n, (size_t)(path + len - p));
+		if (n >= sizeof(name))
+			return err_set(err, CORDON_ERR_INPUT, "/%s: name too long", path);
+		memcpy(name, p, n);
+		name[n] = '\0';
+		int next = fs_open(at, name, O_PATH | O_DIRECTORY, 0, FS_BENEATH);
+		if (next < 0 && errno == ENOENT && mkdirat(at, name, mode) == 0)
+			next = fs_open(at, name, O_PATH | O_DIRECTORY, 0, FS_BENEATH);
+		if (next < 0) {
+			int e = errno;
+			err_sys(err, "cannot make /%.*s inside", (int)(p + n - path), path);
+			return e == ELOOP ? err_hint(err, "a target may not pass through a symbolic link") : -1;
+		}
+		close(at);
+		at = next;
+		p += n + (p[n] == '/');
+	}
+	return at < 0 ? err_sys(err, "cannot open the new root") : steal_fd(&at);
+}
+
+/* Opens the place to mount on: a directory, or an empty file. */
+static int target_in_root(struct builder *b, const char *target, bool is_dir, struct cordon_error *err)
+{
+	int fd = fs_open(b->root, target, O_PATH | O_NOFOLLOW | (is_dir ? O_DIRECTORY : 0), 0, FS_BENEATH);
+	if (fd >= 0)
+		return fd;
+	if (is_dir)
+		return dir_in_root(b, target, strlen(target), 0755, err);
+	const char *slash = strrchr(target, '/');
+	const char *base = slash ? slash + 1 : target;
+	_cleanup_fd_ int dir = dir_in_root(b, target, slash ? (size_t)(slash - target) : 0, 0755, err);
+	if (dir < 0)
+		return -1;
+	_cleanup_fd_ int made = openat(dir, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+	fd = fs_open(dir, base, O_PATH | O_NOFOLLOW, 0, FS_BENEATH);
+	return fd >= 0 ? fd : err_sys(err, "cannot make /%s inside", target);
+}
+
+/*
+ * Mounts a tree on a place that the image's own operations made: everything on the way is ours, so it can be named by path. This is
+ * what keeps set-up short; places that a user named go the careful way.
+ */
+static int attach_fast(struct builder *b, int tree, const char *target, bool is_dir, struct cordon_error *err)
+{
+	if (is_dir ? mkdirat(b->root, target, 0755) : mknodat(b->root, target, S_IFREG | 0444, 0)) {
+		if (errno == ENOENT)
+			return 1; /* its parent is missing */
+		if (errno != EEXIST)
+			return err_sys(err, "cannot make /%s inside", target);
+	}
+	if (sys_move_mount(tree, b->root, target) < 0)
+		return err_sys(err, "cannot mount /%s", target);
+	return 0;
+}
+
+static int attach(struct builder *b, int tree, const char *target, bool is_dir, struct cordon_error *err)
+{
+	if (!b->careful) {
+		int r = attach_fast(b, tree, target, is_dir, err);
+		if (r <= 0)
+			return r;
+	}
+	_cleanup_fd_ int place = target_in_root(b, target, is_dir, err);
+	if (place < 0)
+		return -1;
+	if (sys_move_mount(tree, place, "") < 0)
+		return err_sys(err, "cannot mount /%s", target);
+	return 0;
+}
+
+static int attach_tree(struct builder *b, int tree, const char *target, struct cordon_error *err)
+{
+	struct stat st;
+	if (fstat(tree, &st) < 0)
+		return err_sys(err, "cannot stat the source of /%s", target);
+	return attach(b, tree, target, S_ISDIR(st.st_mode), err);
+}
+
+/* A new file system of its own: type and up to four options. */
+static int new_filesystem(const char *type, const char *const options[][2], size_t count, unsigned attr, struct cordon_error *err)
+{
+	_cleanup_fd_ int fs = sys_fsopen(type);
+	if (fs < 0)
+		return err_sys(err, "cannot create a %s", type);
+	for (size_t i = 0; i < count; i++)
+		if (sys_fsconfig(fs, options[i][1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, options[i][0], options[i][1]) < 0)
+			return err_sys(err, "cannot create a %s: option %s", type, options[i][0]);
+	if (sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
+		return err_sys(err, "cannot create a %s", type);
+	int mnt = sys_fsmount(fs, attr);
+	return mnt >= 0 ? mnt : err_sys(err, "cannot mount a %s", type);
+}
+
+static int own(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	if (!(op->flags & OP_OWNED) || b->ids->mode == IDMAP_SELF)
+		return 0;
+	if (fchownat(b->root, op->target, b->ids->uid, b->ids->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(err, "cannot give /%s to the sandbox's user", op->target);
+	return 0;
+}
+
+/* ---- the operations ---------------------------------------------------------------------------------------------------------- */
+
+static int op_dir(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	if (!b->careful && mkdirat(b->root, op->target, op->mode ? op->mode : 0755) == 0)
+		return own(b, op, err);
+	_cleanup_fd_ int fd = dir_in_root(b, op->target, strlen(op->target), op->mode ? op->mode : 0755, err);
+	return fd < 0 ? -1 : own(b, op, err);
+}
+
+static int op_symlink(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	if (!b->careful && symlinkat(op->source, b->root, op->target) == 0)
+		return 0;
+	const char *slash = strrchr(op->target, '/');
+	_cleanup_fd_ int dir = dir_in_root(b, op->target, slash ? (size_t)(slash - op->target) : 0, 0755, err);
+	if (dir < 0)
+		return -1;
+	if (symlinkat(op->source, dir, slash ? slash + 1 : op->target) < 0)
+		return err_sys(err, "cannot link /%s", op->target);
+	return 0;
+}
+
+static int write_in_root(struct builder *b, const char *target, const void *data, size_t len, mode_t mode, struct cordon_error *err)
+{
+	if (!b->careful && fs_write_file(b->root, target, data, len, mode, err) == 0)
+		return 0;
+	const char *slash = strrchr(target, '/');
+	_cleanup_fd_ int dir = dir_in_root(b, target, slash ? (size_t)(slash - target) : 0, 0755, err);
+	return dir < 0 ? -1 : fs_write_file(dir, slash ? slash + 1 : target, data, len, mode, err);
+}
+
+static int op_file(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	if (write_in_root(b, op->target, op->data, op->data_len, op->mode ? op->mode : 0444, err) < 0)
+		return -1;
+	return own(b, op, err);
+}
+
+/* A small file of the host; a copy costs less than a mount. One that is too large for that is left out. */
+static int op_copy(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	static char text[(size_t)64 << 10];
+	ssize_t n = fs_read_small(AT_FDCWD, op->source, text, sizeof(text));
+	if (n < 0)
+		return op->flags & OP_OPTIONAL ? 0 : err_sys(err, "cannot read %s", op->source);
+	return n == sizeof(text) - 1 ? 0 : write_in_root(b, op->target, text, (size_t)n, 0444, err);
+}
+
+static int op_bind(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	_cleanup_fd_ int tree = -1;
+	if (needs_source(op)) {
+		tree = take_source(b, err);
+		return tree < 0 ? -1 : attach_tree(b, tree, op->target, err);
+	}
+	tree = sys_open_tree(AT_FDCWD, op->source, OPEN_TREE_CLONE | AT_RECURSIVE);
+	if (tree < 0) {
+		if ((op->flags & OP_OPTIONAL) && (errno == ENOENT || errno == EACCES))
+			return 0;
+		return err_sys(err, "cannot bind %s", op->source);
+	}
+	uint64_t attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | ((op->flags & OP_WRITABLE) ? 0 : MOUNT_ATTR_RDONLY) |
+	                ((op->flags & OP_NOEXEC) ? MOUNT_ATTR_NOEXEC : 0);
+	if (sys_mount_setattr(tree, AT_RECURSIVE, attr, MS_PRIVATE, -1) < 0)
+		return err_sys(err, "cannot make %s read-only", op->source);
+	return attach_tree(b, tree, op->target, err);
+}
+
+/* A host's /dev could hold anything under a familiar name (CVE-2025-31133): what is bound is what was looked at. */
+static int op_device(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	struct stat st;
+	struct device_number want;
+	_cleanup_fd_ int tree = sys_open_tree(AT_FDCWD, op->source, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW);
+	if (tree < 0 || fstat(tree, &st) < 0)
+		return err_sys(err, "cannot bind %s", op->source);
+	if (op->data_len != sizeof(want))
+		return err_set(err, CORDON_ERR_SYSTEM, "device number of %s is missing", op->source);
+	memcpy(&want, op->data, sizeof(want));
+	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(want.major, want.minor))
+		return err_set(err, CORDON_ERR_SYSTEM, "%s is not the device it should be (%u:%u)", op->source, want.major, want.minor);
+	if (sys_mount_setattr(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, MS_PRIVATE, -1) < 0)
+		return err_sys(err, "cannot restrict %s", op->source);
+	return attach(b, tree, op->target, false, err);
+}
+
+static int op_scratch(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	char path[128];
+	snprintf(path, sizeof(path), STAGE_SCRATCH "/%s", op->source);
+	_cleanup_fd_ int tree = sys_open_tree(b->root, path, OPEN_TREE_CLONE);
+	return tree < 0 ? err_sys(err, "cannot bind the scratch directory") : attach(b, tree, op->target, true, err);
+}
+
+static int op_volatile(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	if (op_dir(b, op, err) < 0)
+		return -1;
+	_cleanup_fd_ int tree = sys_open_tree(b->root, op->target, OPEN_TREE_CLONE);
+	uint64_t attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | ((op->flags & OP_NOEXEC) ? MOUNT_ATTR_NOEXEC : 0);
+	if (tree < 0 || sys_mount_setattr(tree, 0, attr, 0, -1) < 0)
+		return err_sys(err, "cannot make /%s writable", op->target);
+	return attach(b, tree, op->target, true, err);
+}
+
+/* The working directory is the new root, so the layers are named relative to it and the host's paths never matter. */
+static int op_overlay(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	static const char *const options[][2] = {
+		{"lowerdir", STAGE_LOWER},
+		{"upperdir", STAGE_SCRATCH "/upper"},
+		{"workdir", STAGE_SCRATCH "/work"},
+		{"userxattr", NULL},
+	};
+	struct stat st;
+	_cleanup_fd_ int lower = take_source(b, err);
+	if (lower < 0 || fstat(lower, &st) < 0 || attach(b, lower, STAGE_LOWER, true, err) < 0)
+		return -1;
+	/* the upper's own attributes are what the merged root shows */
+	_cleanup_fd_ int upper = fs_open(b->root, STAGE_SCRATCH "/upper", O_RDONLY | O_DIRECTORY, 0, FS_BENEATH);
+	if (upper < 0 || fchmod(upper, st.st_mode & 01777) < 0)
+		return err_sys(err, "cannot prepare the workspace's upper layer");
+	_cleanup_fd_ int tree = new_filesystem("overlay", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+	if (tree < 0) {
+		err_wrap(err, "workspace %s", op->source);
+		return err_hint(err, "$CORDON_HOME must be on a file system that overlayfs can write to (not overlayfs, NFS or FUSE)");
+	}
+	return attach(b, tree, op->target, true, err);
+}
+
+static int op_alias(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	_cleanup_fd_ int tree = sys_open_tree(b->root, op->source, OPEN_TREE_CLONE | AT_RECURSIVE);
+	return tree < 0 ? err_sys(err, "cannot show /%s again", op->source) : attach(b, tree, op->target, true, err);
+}
+
+static int op_proc(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	int tree = -1;
+	if (b->spec->weaken & WEAKEN_PIDNS)
+		tree = sys_open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | AT_RECURSIVE);
+	else
+		tree = new_filesystem("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, err);
+	if (tree < 0) {
+		if (err && err->sys_errno == EPERM)
+			err_hint(err, "a container with a masked /proc forbids this; start it with unmasked system paths");
+		return -1;
+	}
+	int result = attach(b, tree, op->target, true, err);
+	b->view->proc_fd = tree;
+	return result;
+}
+
+static int op_devpts(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	static const char *const options[][2] = {{"ptmxmode", "0666"}, {"mode", "0620"}};
+	_cleanup_fd_ int tree = new_filesystem("devpts", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+	return tree < 0 ? -1 : attach(b, tree, op->target, true, err);
+}
+
+/* Masks are clones of one empty read-only file and one empty read-only directory that nobody may open. */
+static int make_masks(struct builder *b, struct cordon_error *err)
+{
+	const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+	if (fs_write_file(b->root, STAGE_MASK_FILE, "", 0, 0, err) < 0)
+		return -1;
+	if (mkdirat(b->root, STAGE_MASK_DIR, 0) < 0)
+		return err_sys(err, "cannot create a mask");
+	b->mask_file = sys_open_tree(b->root, STAGE_MASK_FILE, OPEN_TREE_CLONE);
+	b->mask_dir = sys_open_tree(b->root, STAGE_MASK_DIR, OPEN_TREE_CLONE);
+	if (b->mask_file < 0 || b->mask_dir < 0 || sys_mount_setattr(b->mask_file, 0, attr, 0, -1) < 0 ||
+	    sys_mount_setattr(b->mask_dir, 0, attr, 0, -1) < 0 || attach(b, b->mask_file, STAGE_MASK_FILE, false, err) < 0 ||
+	    attach(b, b->mask_dir, STAGE_MASK_DIR, true, err) < 0)
+		return err_sys(err, "cannot create a mask");
+	return 0;
+}
+
+static int op_mask(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	struct stat st;
+	if (b->spec->weaken & WEAKEN_MASKS)
+		return 0;
+	if (fstatat(b->root, op->target, &st, AT_SYMLINK_NOFOLLOW) < 0) /* below our own /proc, where nobody can swap it */
+		return errno == ENOENT ? 0 : err_sys(err, "cannot mask /%s", op->target);
+	if (b->mask_file < 0 && make_masks(b, err) < 0)
+		return -1;
+	_cleanup_fd_ int tree = sys_open_tree(S_ISDIR(st.st_mode) ? b->mask_dir : b->mask_file, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+	if (tree < 0 || sys_move_mount(tree, b->root, op->target) < 0)
+		return err_sys(err, "cannot mask /%s", op->target);
+	return 0;
+}
+
+static int op_readonly(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	if (b->spec->weaken & WEAKEN_MASKS)
+		return 0;
+	_cleanup_fd_ int place = fs_open(b->root, op->target, O_PATH | O_NOFOLLOW, 0, FS_BENEATH);
+	if (place < 0 && errno == ENOENT)
+		return 0;
+	_cleanup_fd_ int tree = place < 0 ? -1 : sys_open_tree(place, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | AT_RECURSIVE);
+	if (tree < 0 || sys_mount_setattr(tree, AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0, -1) < 0 || sys_move_mount(tree, place, "") < 0)
+		return err_sys(err, "cannot make /%s read-only", op->target);
+	return 0;
+}
+
+static int (*const op_table[OP_KIND_COUNT])(struct builder *, const struct setup_op *, struct cordon_error *) = {
+	[OP_DIR] = op_dir,         [OP_SYMLINK] = op_symlink,   [OP_FILE] = op_file,       [OP_BIND] = op_bind,   [OP_DEVICE] = op_device,
+	[OP_SCRATCH] = op_scratch, [OP_VOLATILE] = op_volatile, [OP_OVERLAY] = op_overlay, [OP_ALIAS] = op_alias, [OP_PROC] = op_proc,
+	[OP_DEVPTS] = op_devpts,   [OP_MASK] = op_mask,         [OP_READONLY] = op_readonly, [OP_COPY] = op_copy,
+};
+
+/* ---- building ---------------------------------------------------------------------------------------------------------------- */
+
+static int make_root(struct builder *b, struct cordon_error *err)
+{
+	char size[32];
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)b->spec->memory);
+	const char *const options[][2] = {{"size", size}, {"nr_inodes", ROOT_INODES}, {"mode", "0755"}};
+	b->root = new_filesystem("tmpfs", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+	if (b->root < 0)
+		return -1;
+	/* a mount can only take others once it is attached somewhere; any directory will do, and it is only ours */
+	_cleanup_fd_ int place = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (place < 0 || sys_move_mount(b->root, place, "") < 0 || fchdir(b->root) < 0)
+		return err_sys(err, "cannot attach the new root to /tmp");
+	return 0;
+}
+
+/* Takes the stages away again; what was mounted from them stays. */
+static int unstage(struct builder *b, struct cordon_error *err)
+{
+	static const struct {
+		const char *name;
+		int flags;
+	} stages[] = {{STAGE_SCRATCH, AT_REMOVEDIR}, {STAGE_LOWER, AT_REMOVEDIR}, {STAGE_MASK_FILE, 0}, {STAGE_MASK_DIR, AT_REMOVEDIR}};
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
+		if (umount2(stages[i].name, MNT_DETACH | UMOUNT_NOFOLLOW) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return err_sys(err, "cannot detach %s", stages[i].name);
+		}
+		if (unlinkat(b->root, stages[i].name, stages[i].flags) < 0)
+			return err_sys(err, "cannot remove %s", stages[i].name);
+	}
+	return 0;
+}
+
+static int enter(struct builder *b, struct cordon_error *err)
+{
+	if (sys_mount_setattr(b->root, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
+		return err_sys(err, "cannot make the root read-only");
+	/* pivot_root(2): with both arguments "." the old root ends up on top of the new one and can be detached by the same name */
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_sys(err, "pivot_root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_sys(err, "cannot detach the host's tree");
+	if (chdir("/") < 0)
+		return err_sys(err, "cannot enter the new root");
+	return 0;
+}
+
+static bool wants_sources(const struct setup_op *op)
+{
+	return needs_source(op) || op->kind == OP_SCRATCH;
+}
+
+/* Whoever prepares the sources does so while the rest of the tree is built. */
+static int stage_sources(struct builder *b, mounts_get_sources get_sources, void *arg, struct cordon_error *err)
+{
+	if (get_sources(arg, &b->sources, err) < 0)
+		return -1;
+	if (!uses_scratch(b->spec))
+		return 0;
+	_cleanup_fd_ int tree = take_source(b, err);
+	return tree < 0 ? -1 : attach(b, tree, STAGE_SCRATCH, true, err);
+}
+
+int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg, struct mounts_view *view,
+                 struct cordon_error *err)
+{
+	struct builder b = {.spec = spec, .ids = ids, .root = -1, .mask_file = -1, .mask_dir = -1, .view = view};
+	view->proc_fd = view->root_fd = -1;
+	umask(0); /* modes are given exactly */
+	if (make_root(&b, err) < 0)
+		return -1;
+	view->root_fd = b.root;
+	for (uint32_t i = 0; i < spec->op_count; i++) {
+		const struct setup_op *op = &spec->ops[i];
+		if (wants_sources(op) && b.next_source == 0 && stage_sources(&b, get_sources, arg, err) < 0)
+			return -1;
+		b.careful = op->flags & OP_CAREFUL;
+		if (op_table[op->kind](&b, op, err) < 0)
+			return -1;
+	}
+	cleanup_fd(&b.mask_file);
+	cleanup_fd(&b.mask_dir);
+	if (unstage(&b, err) < 0)
+		return -1;
+	return enter(&b, err);
+}

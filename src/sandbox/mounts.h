@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file system of a sandbox: a tmpfs as root, on which the set-up operations put read-only binds, device nodes, /proc and the writable
+ * trees; then pivot_root, and the host's tree is gone.
+ *
+ * Everything goes through descriptors (open_tree, fsmount, move_mount): no path is looked up twice, none leaves the new root.
+ */
+#ifndef CORDON_SANDBOX_MOUNTS_H
+#define CORDON_SANDBOX_MOUNTS_H
+
+#include "base/err.h"
+#include "sandbox/idmap.h"
+#include "sandbox/spec.h"
+
+#define MOUNTS_MAX_SOURCES 64
+
+/*
+ * Detached mounts that have to be made outside the sandbox's user namespace when cordon runs as root (idmapped mounts, directories that
+ * only root can enter), and inside when it runs as a user (who has no rights outside). In the order in which the operations use them.
+ */
+struct mount_sources {
+	int fds[MOUNTS_MAX_SOURCES];
+	size_t count;
+};
+
+/* Opens, checks (D2) and clones. `scratch` is the path of the sandbox's scratch directory. On failure nothing is left open. */
+int mounts_prepare(const struct sandbox_spec *spec, const char *scratch, const struct idmap *ids, struct mount_sources *out,
+                   struct cordon_error *err);
+void mount_sources_close(struct mount_sources *s);
+
+/* What the watcher needs to see from outside. */
+struct mounts_view {
+	int proc_fd; /* the sandbox's /proc */
+	int root_fd; /* its root tmpfs */
+};
+
+/* Gets the sources when the first operation needs one. */
+typedef int (*mounts_get_sources)(void *arg, struct mount_sources *out, struct cordon_error *err);
+
+/* In the new namespaces: builds the tree and enters it. */
+int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg, struct mounts_view *view,
+                 struct cordon_error *err);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making processes in new namespaces. */
+#ifndef CORDON_SANDBOX_NAMESPACES_H
+#define CORDON_SANDBOX_NAMESPACES_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/*
+ * Forks into the given CLONE_NEW* namespaces, into a v2 cgroup (cgroup_fd, or -1), with a pidfd (if pidfd is not NULL). Returns as fork(2).
+ * The child has a copy of everything and must not return to the caller's loop.
+ */
+pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_error *err);
+
+/* Brings up lo in the calling process's network namespace. */
+int namespaces_loopback_up(struct cordon_error *err);
+
+#endif

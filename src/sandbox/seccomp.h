@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system calls a sandboxed command may make: a table (syscalls.c) that is compiled once into a small BPF program (seccomp.c).
+ *
+ * An allow list by number: what the table does not name answers ENOSYS, as an older kernel would, so that programs fall back; what it
+ * forbids by name answers EPERM; another ABI (i386, x32) kills the process.
+ */
+#ifndef CORDON_SANDBOX_SECCOMP_H
+#define CORDON_SANDBOX_SECCOMP_H
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define SECCOMP_MAX_INSNS 1024
+
+enum seccomp_flags {
+	SECCOMP_PIN_CPUS = 1 << 0,   /* sched_setaffinity answers EPERM: the CPU limit is an affinity mask */
+	SECCOMP_ALLOW_USERNS = 1 << 1, /* nested user namespaces (for browsers), off by default */
+};
+
+struct seccomp_program {
+	struct sock_filter insns[SECCOMP_MAX_INSNS];
+	unsigned short len;
+};
+
+/* What the table says of one system call. */
+enum syscall_rule {
+	RULE_ALLOW,
+	RULE_DENY,       /* EPERM */
+	RULE_NOSYS,      /* ENOSYS, said on purpose (clone3: its flags lie in memory, so clone's must be used) */
+	RULE_CLONE,      /* argument 0 without CLONE_NEW* */
+	RULE_SOCKET,     /* argument 0: AF_UNIX, AF_INET, AF_INET6, or AF_NETLINK with protocol NETLINK_ROUTE */
+	RULE_SOCKETPAIR, /* argument 0: AF_UNIX */
+	RULE_IOCTL,      /* argument 1, low 32 bits: not TIOCSTI, not TIOCLINUX */
+	RULE_PTRACE,     /* argument 0: not PTRACE_ATTACH, not PTRACE_SEIZE */
+	RULE_PERSONALITY, /* argument 0: 0 (PER_LINUX), 0xffffffff (query), ADDR_NO_RANDOMIZE */
+	RULE_PRCTL,      /* argument 0: not PR_SET_MM and the like */
+	RULE_AFFINITY,   /* RULE_DENY under SECCOMP_PIN_CPUS, else RULE_ALLOW */
+	RULE_UNSHARE,    /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
+};
+
+struct syscall_entry {
+	int nr;
+	enum syscall_rule rule;
+	const char *name;
+};
+
+/* The table, in any order; duplicates are an error of the build's own test. */
+extern const struct syscall_entry syscall_table[];
+extern const size_t syscall_table_len;
+
+/* Compiles the table. Never fails for the built-in table (the unit tests prove it fits). */
+int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_error *err);
+
+/* Loads it into the calling thread; needs no_new_privs. Async-signal-safe, allocates nothing. 0 or -errno. */
+int seccomp_load(const struct seccomp_program *prog);
+
+#endif

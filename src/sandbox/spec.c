@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_OPS 4096
+#define MAX_RULES 1024
+#define MAX_STRINGS 65536
+
+static void put_list(struct buf *b, const struct string_list *l)
+{
+	wire_put_u32(b, l->count);
+	for (uint32_t i = 0; i < l->count; i++)
+		wire_put_str(b, l->items[i]);
+}
+
+/* The list gets a NULL after its last item, so that argv and envp can be handed to execve(2). */
+static void get_list(struct wire_reader *r, struct string_list *l)
+{
+	uint32_t n = wire_get_count(r, sizeof(uint32_t) + 1, MAX_STRINGS);
+	l->items = calloc((size_t)n + 1, sizeof(*l->items));
+	if (!l->items) {
+		r->bad = true;
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		l->items[i] = wire_get_str(r);
+		if (!l->items[i]) {
+			r->bad = true;
+			return;
+		}
+	}
+	l->count = n;
+}
+
+void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b)
+{
+	wire_put_str(b, s->id);
+	wire_put_str(b, s->hostname);
+	wire_put_str(b, s->home);
+	wire_put_str(b, s->limits_force);
+	wire_put_u32(b, s->flags);
+	wire_put_u32(b, s->weaken);
+	wire_put_u32(b, s->uid);
+	wire_put_u32(b, s->gid);
+	wire_put_u64(b, s->memory);
+	wire_put_u64(b, s->pids);
+	wire_put_u64(b, s->cpus_milli);
+	wire_put_u64(b, s->disk);
+	wire_put_u32(b, s->op_count);
+	for (uint32_t i = 0; i < s->op_count; i++) {
+		const struct setup_op *op = &s->ops[i];
+		wire_put_u32(b, op->kind);
+		wire_put_u32(b, op->flags);
+		wire_put_u32(b, op->mode);
+		wire_put_str(b, op->target);
+		wire_put_str(b, op->source);
+		wire_put_bytes(b, op->data, op->data_len);
+	}
+	wire_put_u32(b, s->rule_count);
+	for (uint32_t i = 0; i < s->rule_count; i++) {
+		wire_put_str(b, s->rules[i].path);
+		wire_put_u32(b, s->rules[i].access);
+	}
+	put_list(b, &s->forbid);
+	put_list(b, &s->read);
+	put_list(b, &s->write);
+}
+
+/* A target is a relative path without "." or ".." components: it cannot name anything outside the new root. */
+static bool target_is_plain(const char *t)
+{
+	if (!t || *t == '\0' || *t == '/')
+		return false;
+	for (;;) {
+		size_t n = strcspn(t, "/");
+		if (n == 0 || (n == 1 && t[0] == '.') || (n == 2 && t[0] == '.' && t[1] == '.'))
+			return false;
+		if (t[n] == '\0')
+			return true;
+		t += n + 1;
+	}
+}
+
+static void get_ops(struct wire_reader *r, struct sandbox_spec *s)
+{
+	uint32_t n = wire_get_count(r, 6 * sizeof(uint32_t), MAX_OPS);
+	s->ops = calloc((size_t)n + 1, sizeof(*s->ops));
+	if (!s->ops) {
+		r->bad = true;
+		return;
+	}
+	s->op_count = n;
+	for (uint32_t i = 0; i < n && !r->bad; i++) {
+		struct setup_op *op = &s->ops[i];
+		uint32_t kind = wire_get_u32(r);
+		op->kind = (enum op_kind)kind;
+		op->flags = wire_get_u32(r);
+		op->mode = wire_get_u32(r);
+		op->target = wire_get_str(r);
+		op->source = wire_get_str(r);
+		op->data = wire_get_bytes(r, &op->data_len);
+		if (kind == 0 || kind >= OP_KIND_COUNT || (op->flags & ~(uint32_t)OP_FLAGS_ALL) || (op->mode & ~01777u) ||
+		    !target_is_plain(op->target))
+			r->bad = true;
+	}
+}
+
+static void get_rules(struct wire_reader *r, struct sandbox_spec *s)
+{
+	uint32_t n = wire_get_count(r, 2 * sizeof(uint32_t), MAX_RULES);
+	s->rules = calloc((size_t)n + 1, sizeof(*s->rules));
+	if (!s->rules) {
+		r->bad = true;
+		return;
+	}
+	s->rule_count = n;
+	for (uint32_t i = 0; i < n && !r->bad; i++) {
+		s->rules[i].path = wire_get_str(r);
+		s->rules[i].access = wire_get_u32(r);
+		if (!s->rules[i].path)
+			r->bad = true;
+	}
+}
+
+/* The id becomes a directory name and a cgroup name. */
+static bool id_is_valid(const char *id)
+{
+	return id && strlen(id) == SPEC_ID_LEN && strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789") == SPEC_ID_LEN;
+}
+
+int sandbox_spec_decode(const void *body, size_t len, struct sandbox_spec *out, struct cordon_error *err)
+{
+	struct wire_reader r = {.at = body, .end = (const char *)body + len};
+	*out = (struct sandbox_spec){0};
+	out->id = wire_get_str(&r);
+	out->hostname = wire_get_str(&r);
+	out->home = wire_get_str(&r);
+	out->limits_force = wire_get_str(&r);
+	out->flags = wire_get_u32(&r);
+	out->weaken = wire_get_u32(&r);
+	out->uid = wire_get_u32(&r);
+	out->gid = wire_get_u32(&r);
+	out->memory = wire_get_u64(&r);
+	out->pids = wire_get_u64(&r);
+	out->cpus_milli = wire_get_u64(&r);
+	out->disk = wire_get_u64(&r);
+	get_ops(&r, out);
+	get_rules(&r, out);
+	get_list(&r, &out->forbid);
+	get_list(&r, &out->read);
+	get_list(&r, &out->write);
+	if (!wire_done(&r) || !id_is_valid(out->id) || !out->hostname || strlen(out->hostname) > 64 || !out->home || *out->home != '/') {
+		sandbox_spec_free(out);
+		return err_set(err, CORDON_ERR_INPUT, "malformed sandbox request");
+	}
+#ifndef CORDON_TEST_HOOKS
+	out->weaken = 0;
+#endif
+	return 0;
+}
+
+void sandbox_spec_free(struct sandbox_spec *s)
+{
+	free(s->ops);
+	free(s->rules);
+	free(s->forbid.items);
+	free(s->read.items);
+	free(s->write.items);
+	*s = (struct sandbox_spec){0};
+}
+
+void exec_spec_encode(const struct exec_spec *s, struct buf *b)
+{
+	wire_put_u32(b, s->tty);
+	wire_put_u32(b, s->rows);
+	wire_put_u32(b, s->cols);
+	wire_put_u64(b, s->timeout_ms);
+	wire_put_u64(b, s->files);
+	wire_put_str(b, s->cwd);
+	put_list(b, &s->argv);
+	put_list(b, &s->env);
+}
+
+int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct cordon_error *err)
+{
+	struct wire_reader r = {.at = body, .end = (const char *)body + len};
+	*out = (struct exec_spec){0};
+	out->tty = wire_get_u32(&r);
+	out->rows = wire_get_u32(&r);
+	out->cols = wire_get_u32(&r);
+	out->timeout_ms = wire_get_u64(&r);
+	out->files = wire_get_u64(&r);
+	out->cwd = wire_get_str(&r);
+	get_list(&r, &out->argv);
+	get_list(&r, &out->env);
+	if (!wire_done(&r) || out->argv.count == 0 || !out->cwd) {
+		exec_spec_free(out);
+		return err_set(err, CORDON_ERR_INPUT, "malformed exec request");
+	}
+	return 0;
+}
+
+void exec_spec_free(struct exec_spec *s)
+{
+	free(s->argv.items);
+	free(s->env.items);
+	*s = (struct exec_spec){0};
+}
+
+void error_encode(const struct cordon_error *e, struct buf *b)
+{
+	wire_put_u32(b, e->code);
+	wire_put_u32(b, (uint32_t)e->sys_errno);
+	wire_put_str(b, e->message);
+	wire_put_str(b, e->hint);
+}
+
+static void copy_text(char *to, size_t size, const char *from)
+{
+	size_t n = strnlen(from, size - 1);
+	memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+int error_decode(const void *body, size_t len, struct cordon_error *out)
+{
+	struct wire_reader r = {.at = body, .end = (const char *)body + len};
+	uint32_t code = wire_get_u32(&r);
+	int sys_errno = (int)wire_get_u32(&r);
+	const char *message = wire_get_str(&r);
+	const char *hint = wire_get_str(&r);
+	if (!wire_done(&r) || !message || !hint || code > CORDON_ERR_SYSTEM)
+		return err_set(out, CORDON_ERR_SYSTEM, "malformed error report from the sandbox");
+	if (out) {
+		out->code = (enum cordon_error_code)code;
+		out->sys_errno = sys_errno;
+		copy_text(out->message, sizeof(out->message), message);
+		copy_text(out->hint, sizeof(out->hint), hint);
+	}
+	return 0;
+}
+
+int fixed_decode(const void *body, size_t len, void *out, size_t size, struct cordon_error *err)
+{
+	if (len != size)
+		return err_set(err, CORDON_ERR_SYSTEM, "malformed report from the sandbox: %zu bytes instead of %zu", len, size);
+	memcpy(out, body, size);
+	return 0;
+}

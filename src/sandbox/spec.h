@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the library asks of the launcher and of init, as plain structures, and their encoding.
+ *
+ * A sandbox's file system is a list of set-up operations, executed in order in the new namespaces: the backend turns policy and image
+ * into such a list, the launcher knows nothing of either.
+ */
+#ifndef CORDON_SANDBOX_SPEC_H
+#define CORDON_SANDBOX_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "sandbox/wire.h"
+
+enum op_kind {
+	OP_DIR = 1, /* a directory on the root tmpfs */
+	OP_SYMLINK, /* target → source */
+	OP_FILE,    /* a file with `data` */
+	OP_BIND,    /* a host path, read-only unless OP_WRITABLE */
+	OP_DEVICE,  /* a character device of the host (source), verified to be one */
+	OP_SCRATCH, /* directory `source` of the sandbox's scratch directory, writable */
+	OP_VOLATILE, /* a directory of the root tmpfs, made writable */
+	OP_OVERLAY, /* `source` below, the scratch directory above */
+	OP_ALIAS,   /* the mount at `source` (a path inside) once more */
+	OP_PROC,
+	OP_DEVPTS,
+	OP_MASK,     /* hides a file or directory */
+	OP_READONLY, /* makes what is at target read-only */
+	OP_COPY,     /* a small file of the host (source), copied */
+	OP_KIND_COUNT,
+};
+
+enum op_flags {
+	OP_OPTIONAL = 1 << 0, /* skip if the source (or the target, for masks) does not exist */
+	OP_WRITABLE = 1 << 1,
+	OP_NOEXEC = 1 << 2,
+	OP_CHECKED = 1 << 3, /* the user named this path: apply the mount rules (D2) */
+	OP_OWNED = 1 << 4,   /* belongs to the sandbox's user */
+	OP_CAREFUL = 1 << 5, /* the user named the target: no symbolic link on the way is followed */
+	OP_FLAGS_ALL = (1 << 6) - 1,
+};
+
+struct setup_op {
+	enum op_kind kind;
+	uint32_t flags;
+	uint32_t mode;
+	const char *target; /* relative to the new root, without a leading slash */
+	const char *source;
+	const void *data;
+	size_t data_len;
+};
+
+struct device_number { /* the data of OP_DEVICE: what the device must be */
+	uint32_t major, minor;
+};
+
+struct access_rule { /* a Landlock rule; access is enum landlock_access */
+	const char *path;
+	uint32_t access;
+};
+
+struct string_list {
+	const char **items;
+	uint32_t count;
+};
+
+enum spec_flags {
+	SPEC_STRICT = 1 << 0,            /* refuse limits that can only be held in a weaker form */
+	SPEC_ALLOW_WEAK_LANDLOCK = 1 << 1,
+};
+
+/* Protections that a build with -Dtest_hooks=true can switch off, one at a time, to prove that the tests notice. */
+enum weaken {
+	WEAKEN_SECCOMP = 1 << 0,
+	WEAKEN_LANDLOCK = 1 << 1,
+	WEAKEN_USERNS = 1 << 2,
+	WEAKEN_PIDNS = 1 << 3,
+	WEAKEN_MNTNS = 1 << 4,
+	WEAKEN_NETNS = 1 << 5,
+	WEAKEN_IPCNS = 1 << 6,
+	WEAKEN_UTSNS = 1 << 7,
+	WEAKEN_CGROUPNS = 1 << 8,
+	WEAKEN_CAPS = 1 << 9,
+	WEAKEN_MASKS = 1 << 10,
+};
+
+#define SPEC_ID_LEN 20
+
+struct sandbox_spec {
+	const char *id;
+	const char *hostname;
+	const char *home;         /* $CORDON_HOME: scratch directories are made below it */
+	const char *limits_force; /* CORDON_LIMITS, NULL: the best there is */
+	uint32_t flags;
+	uint32_t weaken;
+	uint32_t uid, gid; /* inside; UINT32_MAX: 1000 where ids can be chosen, else the caller's own */
+	uint64_t memory, pids, cpus_milli, disk;
+	struct setup_op *ops;
+	uint32_t op_count;
+	struct access_rule *rules;
+	uint32_t rule_count;
+	struct string_list forbid, read, write; /* D2: host paths */
+};
+
+struct exec_spec {
+	uint32_t tty;
+	uint32_t rows, cols;
+	uint64_t timeout_ms; /* 0: none */
+	uint64_t files;      /* RLIMIT_NOFILE */
+	const char *cwd;
+	struct string_list argv; /* items are NULL-terminated after decoding */
+	struct string_list env;
+};
+
+/* Which mechanism holds which limit: enum limit_method. */
+struct created_msg {
+	uint32_t memory_by, pids_by, cpu_by;
+	uint32_t weak_landlock;
+	uint32_t uid, gid; /* inside */
+	uint32_t fd_mask;  /* bit i: descriptor i of enum created_fd was sent */
+};
+enum created_fd { CREATED_PIDFD, CREATED_MEMORY, CREATED_OOM, CREATED_PIDS, CREATED_WATCH, CREATED_SCRATCH, CREATED_FD_COUNT };
+
+struct exited_msg {
+	int32_t status; /* as from wait4(2) */
+	uint32_t timed_out, cancelled;
+	uint64_t cpu_us;
+	uint64_t duration_us; /* from just before the command was started until everything was reaped */
+	uint64_t maxrss_kb;
+};
+
+void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b);
+/* Points into the message's body; arrays are allocated, release with sandbox_spec_free(). Checks kinds, flags, counts and that no target leaves the root. */
+int sandbox_spec_decode(const void *body, size_t len, struct sandbox_spec *out, struct cordon_error *err);
+void sandbox_spec_free(struct sandbox_spec *s);
+
+void exec_spec_encode(const struct exec_spec *s, struct buf *b);
+int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct cordon_error *err);
+void exec_spec_free(struct exec_spec *s);
+
+void error_encode(const struct cordon_error *e, struct buf *b);
+int error_decode(const void *body, size_t len, struct cordon_error *out);
+
+/* Fixed-size messages are copied as they are: both sides are one build (the launcher is embedded in the library). */
+int fixed_decode(const void *body, size_t len, void *out, size_t size, struct cordon_error *err);
+
+#endif

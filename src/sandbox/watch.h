@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The watcher: a process of its own, on the host's side, for limits that no kernel object holds here. It looks every 5 ms at what a
+ * sandbox uses and kills its pid 1 when it is over; that is weaker than a controller (it can be outrun for a few milliseconds), so
+ * results call it `weak` and report the overshoot that was seen.
+ *
+ * Memory: resident set sizes first (cheap, too high when pages are shared), proportional ones (exact, slow) only when the cheap sum is over
+ * the limit; plus blocks of memfds that are open but not mapped, each inode once; plus the sandbox's tmpfs.
+ * Disk: the blocks below the writable trees, walked only when the file system's free space has fallen enough for it to matter.
+ */
+#ifndef CORDON_SANDBOX_WATCH_H
+#define CORDON_SANDBOX_WATCH_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* Shared with whoever reports usage, as a one-page memfd: the watcher writes, the reader only reads. */
+struct watch_record {
+	uint64_t memory_peak; /* bytes, highest total seen */
+	uint64_t disk_peak;   /* bytes below the writable trees, highest seen */
+	uint32_t over_memory; /* 1: killed for memory */
+	uint32_t over_disk;   /* 1: killed for disk */
+};
+
+struct watch_request {
+	uint64_t memory;  /* 0: do not watch memory */
+	uint64_t disk;    /* 0: do not watch disk */
+	uint64_t inodes;  /* with disk: most files below the writable trees */
+	int init_pidfd;   /* pid 1 of the sandbox; killed when over, and the watcher ends when it dies */
+	int proc_fd;      /* the sandbox's own /proc (lists exactly its processes), O_DIRECTORY; -1 if memory is 0 */
+	int tmpfs_fd;     /* a descriptor on the sandbox's tmpfs, for fstatfs; -1: none */
+	int tree_fds[2];  /* the writable trees (workspace upper, home); -1: none */
+	int record_fd;    /* the memfd */
+};
+
+/* A new record: a memfd of one page, zeroed. */
+int watch_record_new(struct cordon_error *err);
+
+/* The body of the watcher process; returns when the sandbox is gone. Never touches anything but the descriptors it was given. */
+void watch_run(const struct watch_request *req);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+#include "policy/policy.h"
+
+static struct cordon_policy policy;
+static struct cordon_error err;
+
+static int set_up(void **state)
+{
+	err = (struct cordon_error){0};
+	return policy_init(&policy, &err);
+}
+
+static int tear_down(void **state)
+{
+	policy_clear(&policy);
+	return 0;
+}
+
+static void assert_list(const struct strlist *list, const char *const *expected)
+{
+	size_t n = 0;
+
+	for (; expected[n]; n++) {
+		assert_true(n < list->count);
+		assert_string_equal(list->items[n], expected[n]);
+	}
+	assert_int_equal(list->count, n);
+	if (n > 0)
+		assert_null(list->items[n]);
+	else
+		assert_null(list->items);
+}
+#define ASSERT_LIST(list, ...) assert_list(list, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+static void test_environment_takes_only_what_the_policy_names(void **state)
+{
+	const char *const host[] = {"TERMINFO=/x", "TERM=xterm", "SECRET=1", "LANG=C", "TERM=second", "PATH=/evil", "LANGUAGE=x", NULL};
+	struct strlist env;
+
+	assert_int_equal(policy_environment(&policy, (char *const *)host, NULL, &env, &err), 0);
+	ASSERT_LIST(&env, "LANG=C", "TERM=xterm", "HOME=/home/user", "PATH=/usr/local/bin:/usr/bin:/bin", "USER=user", "LOGNAME=user",
+	            "SHELL=/bin/sh", "TMPDIR=/tmp");
+	strlist_free(&env);
+}
+
+static void test_environment_prefers_extra_over_set_over_host(void **state)
+{
+	const char *const host[] = {"TERM=host", "LANG=host", NULL};
+	const char *const extra[] = {"LANG=extra", "USER=extra", "NEW=", "NEW=last", NULL};
+	struct strlist env;
+
+	assert_int_equal(policy_set(&policy, "env.set", "TERM=set", &err), 0);
+	assert_int_equal(policy_set(&policy, "env.set", "LANG=set", &err), 0);
+	assert_int_equal(policy_environment(&policy, (char *const *)host, extra, &env, &err), 0);
+	ASSERT_LIST(&env, "LANG=extra", "TERM=set", "HOME=/home/user", "PATH=/usr/local/bin:/usr/bin:/bin", "USER=extra", "LOGNAME=user",
+	            "SHELL=/bin/sh", "TMPDIR=/tmp", "NEW=last");
+	strlist_free(&env);
+}
+
+static void test_environment_never_takes_injecting_names_from_the_host(void **state)
+{
+	const char *const host[] = {"LD_PRELOAD=/evil.so", NULL};
+	struct strlist env;
+
+	assert_int_equal(strlist_add(&policy.env_allow, "LD_PRELOAD", &err), 0); /* past policy_set() */
+	assert_int_equal(policy_environment(&policy, (char *const *)host, NULL, &env, &err), 0);
+	assert_false(strlist_has(&env, "LD_PRELOAD=/evil.so"));
+	strlist_free(&env);
+}
+
+static void test_environment_refuses_malformed_extra_without_showing_values(void **state)
+{
+	const char *const no_value[] = {"OK=1", "NOVALUE", NULL}, *const bad_name[] = {"A B=secret", NULL};
+	struct strlist env;
+
+	assert_int_equal(policy_environment(&policy, NULL, no_value, &env, &err), -1);
+	assert_string_equal(err.message, "environment: 'NOVALUE' is not an assignment (write NAME=VALUE)");
+	assert_null(env.items);
+	assert_int_equal(policy_environment(&policy, NULL, bad_name, &env, &err), -1);
+	assert_non_null(strstr(err.message, "'A B' is not a variable name"));
+	assert_null(strstr(err.message, "secret"));
+}
+
+static void test_environment_has_a_cap(void **state)
+{
+	static char entries[4097][16];
+	static const char *extra[4098];
+	struct strlist env;
+
+	for (int i = 0; i < 4097; i++) {
+		snprintf(entries[i], sizeof(entries[i]), "V%d=", i);
+		extra[i] = entries[i];
+	}
+	assert_int_equal(policy_environment(&policy, NULL, extra, &env, &err), -1);
+	assert_string_equal(err.message, "environment: more than 4096 variables");
+	assert_null(env.items);
+	extra[4096 - 6] = NULL; /* the six of env.set count too */
+	assert_int_equal(policy_environment(&policy, NULL, extra, &env, &err), 0);
+	assert_int_equal(env.count, 4096);
+	strlist_free(&env);
+}
+
+static void test_nearest_word_forgives_slips_and_prefixes_only(void **state)
+{
+	static const char *const words[] = {"run", "doctor", "selftest", "bench", "completion", "ls"};
+	static const struct {
+		const char *word, *nearest;
+	} cases[] = {
+		{"rnu", "run"},
+		{"run", "run"},
+		{"RUN", "run"},
+		{"docter", "doctor"},
+		{"dotcor", "doctor"},
+		{"slefetst", "selftest"},
+		{"self", "selftest"},
+		{"comp", "completion"},
+		{"benchmark", "bench"},
+		{"sl", "ls"},
+		{"x", NULL},
+		{"xy", NULL},
+		{"", NULL},
+		{"be", NULL},
+		{"elephant", NULL},
+		{"completion-completion-completion-completion-completion-completion", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *got = nearest_word(cases[i].word, words, ARRAY_SIZE(words));
+
+		if (cases[i].nearest) {
+			assert_non_null(got);
+			assert_string_equal(got, cases[i].nearest);
+		} else {
+			assert_null(got);
+		}
+	}
+	assert_null(nearest_word(NULL, words, ARRAY_SIZE(words)));
+	assert_null(nearest_word("run", NULL, 0));
+}
+
+#define WITH_POLICY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_POLICY(test_environment_takes_only_what_the_policy_names),
+		WITH_POLICY(test_environment_prefers_extra_over_set_over_host),
+		WITH_POLICY(test_environment_never_takes_injecting_names_from_the_host),
+		WITH_POLICY(test_environment_refuses_malformed_extra_without_showing_values),
+		WITH_POLICY(test_environment_has_a_cap),
+		WITH_POLICY(test_nearest_word_forgives_slips_and_prefixes_only),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
