@@ -72,7 +72,7 @@ static const char *const top_dirs[] = {"bin", "sbin", "lib", "lib32", "lib64", "
 /* What programs look for in /etc and what holds no secret: links are taken over, directories bound, small files copied. */
 static const char *const etc_links[] = {"localtime", "os-release"};
 static const char *const etc_dirs[] = {"/etc/alternatives", "/etc/ssl/certs"};
-static const char *const etc_files[] = {"/etc/debian_version", "/etc/lsb-release", "/etc/protocols", "/etc/services", "/etc/ssl/openssl.cnf", "/etc/timezone"};
+static const char *const etc_files[] = {"/etc/protocols", "/etc/services", "/etc/ssl/openssl.cnf"};
 
 static const struct {
 	const char *path;

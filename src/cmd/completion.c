@@ -294,7 +294,7 @@ static void print_fish(void)
 	      "\t\tswitch $words[$i]\n"
 	      "\t\t\tcase --\n"
 	      "\t\t\t\techo --\n"
-	      "\t\t\t\tprintf '%s\\n' $words[(math $i + 1)..]\n"
+	      "\t\t\t\tstring join \\n -- $words[(math $i + 1)..]\n"
 	      "\t\t\t\treturn\n"
 	      "\t\t\tcase",
 	      stdout);
@@ -308,7 +308,7 @@ static void print_fish(void)
 	fputs("\n\t\t\t\tset i (math $i + 1)\n"
 	      "\t\t\tcase '-*'\n"
 	      "\t\t\tcase '*'\n"
-	      "\t\t\t\tprintf '%s\\n' $words[$i..]\n"
+	      "\t\t\t\tstring join \\n -- $words[$i..]\n"
 	      "\t\t\t\treturn\n"
 	      "\t\tend\n"
 	      "\t\tset i (math $i + 1)\n"
@@ -323,11 +323,11 @@ static void print_fish(void)
 	      "\ttest \"$words[1]\" = --; and set -e words[1]\n"
 	      "\tset -l token (commandline -ct)\n"
 	      "\tif test (count $words) -eq 0\n"
-	      "\t\t__fish_complete_external_command\n"
+	      "\t\tstring match -q -- '-*' $token; and return\n"
 	      "\t\t__fish_complete_path $token\n"
-	      "\telse\n"
-	      "\t\tcomplete -C \"$words $token\"\n"
 	      "\tend\n"
+	      "\tset -l line (string join ' ' -- $words $token)\n"
+	      "\tcomplete --do-complete=$line\n"
 	      "end\n"
 	      "complete -c cordon -f\n",
 	      stdout);

@@ -82,8 +82,15 @@ static const char run_about[] =
 	"With --lang, FILE is a path on the host (or - for stdin) and the ARGs go to the program. A FILE inside --workspace is run in\n"
 	"place and finds its modules there. TypeScript is transpiled, offline; its types are not checked.";
 
-/* Known here, and not in the files of those commands, for help and completion to find them in one place. */
+/* What completion and the man page say of commands that keep their own table; these parse nothing. */
 static const struct option_def json_option[] = {{.name = "json", .help = "print JSON"}, {0}};
+static const struct option_def selftest_shown[] = {
+	{.name = "json", .help = "print JSON"},
+	{.name = "list", .help = "list the attacks and what stops each, and try none"},
+	{.name = "only", .argument = "NAME", .help = "try this attack only"},
+	{.name = "verbose", .help = "say what each attack tries"},
+	{0},
+};
 
 struct help_flags {
 	bool all, markdown;
@@ -110,7 +117,7 @@ const struct command commands[] = {
 	{.name = "doctor", .operands = "", .summary = "show what this host can enforce, and how to get the rest", .run = cmd_doctor,
 	 .options = json_option},
 	{.name = "selftest", .operands = "", .summary = "attack the sandbox from the inside; every attempt must fail", .run = cmd_selftest,
-	 .options = json_option},
+	 .options = selftest_shown},
 	{.name = "bench", .operands = "", .summary = "measure how fast sandboxes start here", .run = cmd_bench, .options = json_option},
 	{.name = "completion", .operands = "bash|zsh|fish", .summary = "print a completion script for a shell", .run = cmd_completion,
 	 .examples = completion_examples, .complete = COMPLETE_WORDS, .words = "bash zsh fish"},
@@ -168,12 +175,23 @@ static int unknown_command(const char *name)
 	return EXIT_CORDON_FAILED;
 }
 
+/* Asks the command itself: it may have more to say than the table knows. */
+static int help_for(const struct command *command)
+{
+	char *args[] = {(char *)(uintptr_t)command->name, (char *)(uintptr_t) "--help", NULL};
+
+	return command->run(2, args);
+}
+
 static int help_for_all(bool markdown)
 {
 	for (size_t i = 0; i < command_count; i++) {
 		if (i && !markdown)
 			puts("");
-		(markdown ? options_markdown : options_help)(&commands[i], stdout);
+		if (markdown)
+			options_markdown(&commands[i], stdout);
+		else if (help_for(&commands[i]) != EXIT_OK)
+			return EXIT_CORDON_FAILED;
 	}
 	return EXIT_OK;
 }
@@ -197,8 +215,7 @@ int cmd_help(int argc, char **argv)
 	about = command_find(argv[parsed.first]);
 	if (!about)
 		return unknown_command(argv[parsed.first]);
-	options_help(about, stdout);
-	return EXIT_OK;
+	return help_for(about);
 }
 
 int cmd_version(int argc, char **argv)
@@ -249,10 +266,6 @@ static int dispatch(int argc, char **argv)
 	}
 	if (!command)
 		return unknown_command(name);
-	if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
-		options_help(command, stdout);
-		return EXIT_OK;
-	}
 	return command->run(argc - 1, argv + 1);
 }
 

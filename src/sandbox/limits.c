@@ -176,21 +176,31 @@ static unsigned read_controllers(int dir, const char *file)
 	return found;
 }
 
-/* Hands controllers down to dir's children, one by one so that one refusal does not cost the others. 0 or the last -errno. */
+/*
+ * Hands controllers down to dir's children. 0 or -errno. All in one write, which takes effect as a whole or not at all: pids or cpu without
+ * memory would turn a cgroup that has processes into the root of a threaded subtree, whose children can hold no processes of their own
+ * (cgroup-v2.rst, "Threads"). If it is refused for one of them (cpu with real-time processes around, EINVAL), the others follow memory.
+ */
 static int enable_controllers(int dir, unsigned which)
 {
-	int failure = 0;
+	char words[48] = "", *p = words;
+	int r;
 
-	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++) {
-		char word[16] = "+";
-		if (!(which & controllers[i].bit))
-			continue;
-		put(word + 1, word + sizeof(word), controllers[i].name);
-		int r = write_file(dir, "cgroup.subtree_control", word);
-		if (r < 0)
-			failure = r;
-	}
-	return failure;
+	if (!which)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++)
+		if (which & controllers[i].bit)
+			p = put(put(p, words + sizeof(words), " +"), words + sizeof(words), controllers[i].name);
+	r = write_file(dir, "cgroup.subtree_control", words + 1);
+	if (r == 0 || r == -EBUSY || !(which & (which - 1)))
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++)
+		if (which & controllers[i].bit) {
+			int one = enable_controllers(dir, controllers[i].bit);
+			if (one < 0 && controllers[i].bit == MEMORY)
+				return one;
+		}
+	return r;
 }
 
 /* TOP/cordon as the place for v2 cgroups with as many controllers as can be had. -1: not even a directory. */
@@ -203,6 +213,11 @@ static int use_v2_top(struct limits_host *host, int top, const char *shown)
 	}
 	unsigned have = read_controllers(fd, "cgroup.subtree_control");
 	if (have != ALL) {
+		char type[32];
+		if (read_file(fd, "cgroup.type", type, sizeof(type)) > 0 && strcmp(type, "domain\n") != 0) {
+			set_why(host, "%s is the root of a threaded subtree", shown);
+			return -1;
+		}
 		unsigned offered = read_controllers(top, "cgroup.controllers");
 		/*
 		 * "No internal processes" (cgroups(7)): a cgroup that has processes cannot hand controllers down, EBUSY; only the real root is

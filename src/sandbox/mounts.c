@@ -30,7 +30,7 @@ struct builder {
 	struct mount_sources sources;
 	size_t next_source;
 	int root; /* the new root */
-	int mask_file, mask_dir; /* detached read-only mounts to clone masks from */
+	const char *mask_at[2]; /* where the last mask of a file, of a directory was mounted: the next is a clone of it */
 	bool careful;            /* the operation's target was named by a user */
 	struct mounts_view *view;
 };
@@ -39,15 +39,7 @@ struct builder {
 
 static bool needs_source(const struct setup_op *op)
 {
-	return op->kind == OP_OVERLAY || (op->kind == OP_BIND && (op->flags & OP_CHECKED));
-}
-
-static bool uses_scratch(const struct sandbox_spec *spec)
-{
-	for (uint32_t i = 0; i < spec->op_count; i++)
-		if (spec->ops[i].kind == OP_SCRATCH || spec->ops[i].kind == OP_OVERLAY)
-			return true;
-	return false;
+	return op->kind == OP_SCRATCH || op->kind == OP_OVERLAY || (op->kind == OP_BIND && (op->flags & OP_CHECKED));
 }
 
 /* As root, files belong to ids that do not exist inside; an idmapped mount makes their owner the sandbox's user. */
@@ -88,40 +80,45 @@ static int prepare_checked(const struct sandbox_spec *spec, const struct setup_o
 	return steal_fd(&tree);
 }
 
-static int prepare_scratch(const char *scratch, struct cordon_error *err)
+/* A directory of the scratch directory, or (name "") all of it. */
+static int prepare_scratch(const char *scratch, const char *name, struct cordon_error *err)
 {
-	_cleanup_fd_ int fd = fs_open(AT_FDCWD, scratch, O_PATH | O_DIRECTORY, 0, FS_ANYWHERE);
-	if (fd < 0)
-		return err_sys(err, "cannot open %s", scratch);
-	_cleanup_fd_ int tree = sys_open_tree(fd, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+	char path[4096];
+	snprintf(path, sizeof(path), "%s/%s", scratch, name);
+	_cleanup_fd_ int tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW);
 	if (tree < 0 || sys_mount_setattr(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, MS_PRIVATE, -1) < 0)
-		return err_sys(err, "cannot clone the mount of %s", scratch);
+		return err_sys(err, "cannot clone the mount of %s", path);
 	return steal_fd(&tree);
+}
+
+static int add_source(struct mount_sources *out, int fd)
+{
+	if (fd >= 0)
+		out->fds[out->count++] = fd;
+	return fd < 0 ? -1 : 0;
+}
+
+static int prepare_op(const struct sandbox_spec *spec, const struct setup_op *op, const char *scratch, const struct idmap *ids,
+                      struct mount_sources *out, struct cordon_error *err)
+{
+	if (out->count + 2 > MOUNTS_MAX_SOURCES)
+		return err_set(err, CORDON_ERR_INPUT, "too many mounts (at most %d)", MOUNTS_MAX_SOURCES - 4);
+	if (op->kind == OP_SCRATCH)
+		return add_source(out, prepare_scratch(scratch, op->source, err));
+	if (op->kind == OP_OVERLAY && add_source(out, prepare_scratch(scratch, "", err)) < 0)
+		return -1;
+	return add_source(out, prepare_checked(spec, op, ids, err));
 }
 
 int mounts_prepare(const struct sandbox_spec *spec, const char *scratch, const struct idmap *ids, struct mount_sources *out,
                    struct cordon_error *err)
 {
 	*out = (struct mount_sources){0};
-	if (uses_scratch(spec)) {
-		int fd = prepare_scratch(scratch, err);
-		if (fd < 0)
-			return -1;
-		out->fds[out->count++] = fd;
-	}
 	for (uint32_t i = 0; i < spec->op_count; i++) {
-		if (!needs_source(&spec->ops[i]))
-			continue;
-		int fd = -1;
-		if (out->count == MOUNTS_MAX_SOURCES)
-			err_set(err, CORDON_ERR_INPUT, "too many mounts (at most %d)", MOUNTS_MAX_SOURCES - 1);
-		else
-			fd = prepare_checked(spec, &spec->ops[i], ids, err);
-		if (fd < 0) {
+		if (needs_source(&spec->ops[i]) && prepare_op(spec, &spec->ops[i], scratch, ids, out, err) < 0) {
 			mount_sources_close(out);
 			return -1;
 		}
-		out->fds[out->count++] = fd;
 	}
 	return 0;
 }
@@ -340,10 +337,8 @@ static int op_device(struct builder *b, const struct setup_op *op, struct cordon
 
 static int op_scratch(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
-	char path[128];
-	snprintf(path, sizeof(path), STAGE_SCRATCH "/%s", op->source);
-	_cleanup_fd_ int tree = sys_open_tree(b->root, path, OPEN_TREE_CLONE);
-	return tree < 0 ? err_sys(err, "cannot bind the scratch directory") : attach(b, tree, op->target, true, err);
+	_cleanup_fd_ int tree = take_source(b, err);
+	return tree < 0 ? -1 : attach(b, tree, op->target, true, err);
 }
 
 static int op_volatile(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -367,6 +362,9 @@ static int op_overlay(struct builder *b, const struct setup_op *op, struct cordo
 		{"userxattr", NULL},
 	};
 	struct stat st;
+	_cleanup_fd_ int scratch = take_source(b, err);
+	if (scratch < 0 || attach(b, scratch, STAGE_SCRATCH, true, err) < 0)
+		return -1;
 	_cleanup_fd_ int lower = take_source(b, err);
 	if (lower < 0 || fstat(lower, &st) < 0 || attach(b, lower, STAGE_LOWER, true, err) < 0)
 		return -1;
@@ -412,21 +410,22 @@ static int op_devpts(struct builder *b, const struct setup_op *op, struct cordon
 	return tree < 0 ? -1 : attach(b, tree, op->target, true, err);
 }
 
-/* Masks are clones of one empty read-only file and one empty read-only directory that nobody may open. */
-static int make_masks(struct builder *b, struct cordon_error *err)
+/*
+ * Masks: an empty file and an empty directory that nobody may open, mounted read-only. The first of each kind is made from a file on the
+ * root tmpfs; the others are clones of that mount, since only what is mounted can be cloned.
+ */
+static int new_mask(struct builder *b, bool is_dir, struct cordon_error *err)
 {
 	const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-	if (fs_write_file(b->root, STAGE_MASK_FILE, "", 0, 0, err) < 0)
-		return -1;
-	if (mkdirat(b->root, STAGE_MASK_DIR, 0) < 0)
+	const char *first = b->mask_at[is_dir];
+	if (first)
+		return sys_open_tree(b->root, first, OPEN_TREE_CLONE);
+	if (is_dir ? mkdirat(b->root, STAGE_MASK_DIR, 0) : mknodat(b->root, STAGE_MASK_FILE, S_IFREG, 0))
 		return err_sys(err, "cannot create a mask");
-	b->mask_file = sys_open_tree(b->root, STAGE_MASK_FILE, OPEN_TREE_CLONE);
-	b->mask_dir = sys_open_tree(b->root, STAGE_MASK_DIR, OPEN_TREE_CLONE);
-	if (b->mask_file < 0 || b->mask_dir < 0 || sys_mount_setattr(b->mask_file, 0, attr, 0, -1) < 0 ||
-	    sys_mount_setattr(b->mask_dir, 0, attr, 0, -1) < 0 || attach(b, b->mask_file, STAGE_MASK_FILE, false, err) < 0 ||
-	    attach(b, b->mask_dir, STAGE_MASK_DIR, true, err) < 0)
+	_cleanup_fd_ int tree = sys_open_tree(b->root, is_dir ? STAGE_MASK_DIR : STAGE_MASK_FILE, OPEN_TREE_CLONE);
+	if (tree < 0 || sys_mount_setattr(tree, 0, attr, 0, -1) < 0)
 		return err_sys(err, "cannot create a mask");
-	return 0;
+	return steal_fd(&tree);
 }
 
 static int op_mask(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -436,11 +435,11 @@ static int op_mask(struct builder *b, const struct setup_op *op, struct cordon_e
 		return 0;
 	if (fstatat(b->root, op->target, &st, AT_SYMLINK_NOFOLLOW) < 0) /* below our own /proc, where nobody can swap it */
 		return errno == ENOENT ? 0 : err_sys(err, "cannot mask /%s", op->target);
-	if (b->mask_file < 0 && make_masks(b, err) < 0)
-		return -1;
-	_cleanup_fd_ int tree = sys_open_tree(S_ISDIR(st.st_mode) ? b->mask_dir : b->mask_file, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+	bool is_dir = S_ISDIR(st.st_mode);
+	_cleanup_fd_ int tree = new_mask(b, is_dir, err);
 	if (tree < 0 || sys_move_mount(tree, b->root, op->target) < 0)
 		return err_sys(err, "cannot mask /%s", op->target);
+	b->mask_at[is_dir] = op->target;
 	return 0;
 }
 
@@ -483,19 +482,18 @@ static int make_root(struct builder *b, struct cordon_error *err)
 /* Takes the stages away again; what was mounted from them stays. */
 static int unstage(struct builder *b, struct cordon_error *err)
 {
-	static const struct {
-		const char *name;
-		int flags;
-	} stages[] = {{STAGE_SCRATCH, AT_REMOVEDIR}, {STAGE_LOWER, AT_REMOVEDIR}, {STAGE_MASK_FILE, 0}, {STAGE_MASK_DIR, AT_REMOVEDIR}};
+	static const char *const stages[] = {STAGE_SCRATCH, STAGE_LOWER};
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
-		if (umount2(stages[i].name, MNT_DETACH | UMOUNT_NOFOLLOW) < 0) {
+		if (umount2(stages[i], MNT_DETACH | UMOUNT_NOFOLLOW) < 0) {
 			if (errno == ENOENT)
-				continue;
-			return err_sys(err, "cannot detach %s", stages[i].name);
+				continue; /* no overlay, no stages */
+			return err_sys(err, "cannot detach %s", stages[i]);
 		}
-		if (unlinkat(b->root, stages[i].name, stages[i].flags) < 0)
-			return err_sys(err, "cannot remove %s", stages[i].name);
+		if (unlinkat(b->root, stages[i], AT_REMOVEDIR) < 0)
+			return err_sys(err, "cannot remove %s", stages[i]);
 	}
+	if ((b->mask_at[false] && unlinkat(b->root, STAGE_MASK_FILE, 0) < 0) || (b->mask_at[true] && unlinkat(b->root, STAGE_MASK_DIR, AT_REMOVEDIR) < 0))
+		return err_sys(err, "cannot remove the mask");
 	return 0;
 }
 
@@ -513,26 +511,10 @@ static int enter(struct builder *b, struct cordon_error *err)
 	return 0;
 }
 
-static bool wants_sources(const struct setup_op *op)
-{
-	return needs_source(op) || op->kind == OP_SCRATCH;
-}
-
-/* Whoever prepares the sources does so while the rest of the tree is built. */
-static int stage_sources(struct builder *b, mounts_get_sources get_sources, void *arg, struct cordon_error *err)
-{
-	if (get_sources(arg, &b->sources, err) < 0)
-		return -1;
-	if (!uses_scratch(b->spec))
-		return 0;
-	_cleanup_fd_ int tree = take_source(b, err);
-	return tree < 0 ? -1 : attach(b, tree, STAGE_SCRATCH, true, err);
-}
-
 int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg, struct mounts_view *view,
                  struct cordon_error *err)
 {
-	struct builder b = {.spec = spec, .ids = ids, .root = -1, .mask_file = -1, .mask_dir = -1, .view = view};
+	struct builder b = {.spec = spec, .ids = ids, .root = -1, .view = view};
 	view->proc_fd = view->root_fd = -1;
 	umask(0); /* modes are given exactly */
 	if (make_root(&b, err) < 0)
@@ -540,14 +522,13 @@ int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mount
 	view->root_fd = b.root;
 	for (uint32_t i = 0; i < spec->op_count; i++) {
 		const struct setup_op *op = &spec->ops[i];
-		if (wants_sources(op) && b.next_source == 0 && stage_sources(&b, get_sources, arg, err) < 0)
+		/* whoever prepares the sources does so while the rest of the tree is built */
+		if (needs_source(op) && b.next_source == 0 && get_sources(arg, &b.sources, err) < 0)
 			return -1;
 		b.careful = op->flags & OP_CAREFUL;
 		if (op_table[op->kind](&b, op, err) < 0)
 			return -1;
 	}
-	cleanup_fd(&b.mask_file);
-	cleanup_fd(&b.mask_dir);
 	if (unstage(&b, err) < 0)
 		return -1;
 	return enter(&b, err);

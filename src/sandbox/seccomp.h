@@ -32,13 +32,13 @@ enum syscall_rule {
 	RULE_ALLOW,
 	RULE_DENY,       /* EPERM */
 	RULE_NOSYS,      /* ENOSYS, said on purpose (clone3: its flags lie in memory, so clone's must be used) */
-	RULE_CLONE,      /* argument 0 without CLONE_NEW* */
-	RULE_SOCKET,     /* argument 0: AF_UNIX, AF_INET, AF_INET6, or AF_NETLINK with protocol NETLINK_ROUTE */
+	RULE_CLONE,      /* argument 0 without CLONE_NEW*, but for what SECCOMP_ALLOW_USERNS opens */
+	RULE_SOCKET,     /* argument 0: AF_UNIX, AF_INET, AF_INET6 (no SOCK_PACKET), AF_NETLINK with NETLINK_ROUTE; else EAFNOSUPPORT */
 	RULE_SOCKETPAIR, /* argument 0: AF_UNIX */
-	RULE_IOCTL,      /* argument 1, low 32 bits: not TIOCSTI, not TIOCLINUX */
+	RULE_IOCTL,      /* argument 1, low 32 bits: not TIOCSTI, TIOCLINUX or TIOCSETD */
 	RULE_PTRACE,     /* argument 0: not PTRACE_ATTACH, not PTRACE_SEIZE */
 	RULE_PERSONALITY, /* argument 0: 0 (PER_LINUX), 0xffffffff (query), ADDR_NO_RANDOMIZE */
-	RULE_PRCTL,      /* argument 0: not PR_SET_MM and the like */
+	RULE_PRCTL,      /* argument 0: an allow list; others EINVAL, as from a kernel that does not know the option */
 	RULE_AFFINITY,   /* RULE_DENY under SECCOMP_PIN_CPUS, else RULE_ALLOW */
 	RULE_UNSHARE,    /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
 };

@@ -196,16 +196,16 @@ static void evade(struct watch *w)
 }
 
 /*
- * An ordinary user cannot raise its own weight, but it can lower that of the sandbox's automatic task group near the limit, and give it
+ * An ordinary user cannot raise its own weight, but it can lower that of the sandbox's automatic task group while it fills up, and give it
  * back later (sched(7), "The autogroup feature"; ten writes a second are allowed on the whole machine, EAGAIN). Not if pid 1 is in somebody
  * else's session, 0 in its own pid namespace.
  */
-static void yield_cpu(struct watch *w, bool near, uint64_t now)
+static void yield_cpu(struct watch *w, bool filling, uint64_t now)
 {
 	char text[512], *p;
 	int session = 0;
 
-	if (w->no_nice || near == w->niced || now < w->next_nice)
+	if (w->no_nice || filling == w->niced || now < w->next_nice)
 		return;
 	if (watch_read(&w->memory, 1, "stat", text, sizeof(text)) > 0 && (p = strrchr(text, ')')) && strlen(p) > 4) {
 		p += 4; /* ") S", then the parent, the process group, the session */
@@ -213,8 +213,8 @@ static void yield_cpu(struct watch *w, bool near, uint64_t now)
 			session = (int)strtol(p, &p, 10);
 	}
 	_cleanup_fd_ int fd = session > 0 ? openat(w->memory.proc_fd, "1/autogroup", O_WRONLY | O_CLOEXEC) : -1;
-	if (fd >= 0 && write(fd, near ? "19" : "0", near ? 2 : 1) > 0)
-		w->niced = near;
+	if (fd >= 0 && write(fd, filling ? "19" : "0", filling ? 2 : 1) > 0)
+		w->niced = filling;
 	else if (session > 0 && errno != EAGAIN)
 		w->no_nice = true;
 	w->next_nice = now + TICK;
@@ -240,7 +240,7 @@ static void look(struct watch *w)
 	if (w->req->memory) {
 		if (w->evade_tries < EVADE_TRIES && w->evade_tries++ % 4 == 0)
 			evade(w);
-		yield_cpu(w, watch_memory_close(&w->memory), now);
+		yield_cpu(w, watch_memory_filling(&w->memory), now);
 		r->over_memory = watch_memory_over(&w->memory, now);
 		r->memory_peak = MAX(r->memory_peak, w->memory.total);
 	}

@@ -33,6 +33,7 @@
 #define FILL_RATE 8           /* bytes per ns that a sandbox may fill at most; what two cores do with huge pages */
 #define LOOK_MIN (5 * MS)
 #define LOOK_MAX (100 * MS)
+#define PASS_TRIES 3
 #define SHM_VALID (500 * MS)
 #define TWINS_MAX (100 * MS)
 
@@ -130,6 +131,7 @@ static void add_proc(struct watch_memory *m, int dir, unsigned pid)
 	uint64_t field[3];
 
 	(void)dir;
+	m->signature += (uint64_t)pid * pid;
 	if (watch_read(m, (pid_t)pid, "statm", text, sizeof(text)) <= 0)
 		return;
 	for (int i = 0; i < 3; i++)
@@ -148,9 +150,23 @@ static void add_proc(struct watch_memory *m, int dir, unsigned pid)
 static void scan_procs(struct watch_memory *m)
 {
 	m->count = 0;
-	m->rss = m->shared = m->extra = 0;
+	m->rss = m->shared = m->extra = m->signature = 0;
 	lseek(m->proc_fd, 0, SEEK_SET);
 	watch_each(m->proc_fd, add_proc, m);
+}
+
+static void subtract_pid(struct watch_memory *m, int dir, unsigned pid)
+{
+	(void)dir;
+	m->signature -= (uint64_t)pid * pid;
+}
+
+/* Whether processes came or went since scan_procs(); may be asked once. */
+static bool procs_changed(struct watch_memory *m)
+{
+	lseek(m->proc_fd, 0, SEEK_SET);
+	watch_each(m->proc_fd, subtract_pid, m);
+	return m->signature != 0;
 }
 
 /* ---- exact: proportional sizes --------------------------------------------------------------------------------------------------- */
@@ -258,7 +274,7 @@ static uint64_t anon_at_least(const struct watch_memory *m)
 		const struct watch_proc *p = &m->procs[i];
 		const struct watch_base *b = &m->base[(unsigned)p->pid % WATCH_PROCS];
 		uint64_t now = anon_of(m, p) + b->pss;
-		if (b->pid == p->pid && now > b->anon)
+		if (b->pid == p->pid && b->pass == m->pass && now > b->anon)
 			sum += now - b->anon;
 	}
 	return sum;
@@ -277,6 +293,7 @@ static bool measure(struct watch_memory *m, uint64_t held)
 {
 	uint64_t anon = m->extra, mapped = 0, rest, seen_anon = 0;
 
+	m->pass++;
 	sort_by_rss(m->procs, m->count);
 	drop_twins(m);
 	rest = m->rss;
@@ -285,7 +302,7 @@ static bool measure(struct watch_memory *m, uint64_t held)
 		if (p->rss == 0)
 			continue;
 		uint64_t bytes = measure_proc(m, p);
-		m->base[(unsigned)p->pid % WATCH_PROCS] = (struct watch_base){.pid = p->pid, .pss = bytes, .anon = anon_of(m, p)};
+		m->base[(unsigned)p->pid % WATCH_PROCS] = (struct watch_base){.pid = p->pid, .pass = m->pass, .pss = bytes, .anon = anon_of(m, p)};
 		anon += bytes;
 		mapped += p->shmem;
 		seen_anon += anon_of(m, p);
@@ -320,9 +337,32 @@ static bool measure(struct watch_memory *m, uint64_t held)
 	return m->total > m->limit;
 }
 
+/*
+ * A pass takes milliseconds. A process that was measured before it forked, and its child after, count some pages one and a half times; a
+ * memfd may have been closed since it was counted. Nobody shall be killed for that: such a result is checked, but not for ever.
+ */
+static bool measure_well(struct watch_memory *m, uint64_t held)
+{
+	for (int tries = 1;; tries++) {
+		bool over = measure(m, held);
+		m->base_ok = !procs_changed(m);
+		if (!over || tries == PASS_TRIES || (m->base_ok && (m->memfd_bytes == 0 || m->fds_at == m->now)))
+			return over;
+		scan_procs(m);
+		if (m->memfd_bytes > 0)
+			watch_scan_fds(m);
+		held = watch_held(m);
+	}
+}
+
 bool watch_memory_close(const struct watch_memory *m)
 {
 	return m->total > m->limit / 10 * 8 || (m->bound <= m->limit && m->bound > m->limit / 10 * 9);
+}
+
+bool watch_memory_filling(const struct watch_memory *m)
+{
+	return m->bound > m->limit / 2;
 }
 
 bool watch_memory_over(struct watch_memory *m, uint64_t now)
@@ -357,14 +397,10 @@ bool watch_memory_over(struct watch_memory *m, uint64_t now)
 	if (anon + shm <= m->limit) {
 		m->bound = anon + shm;
 		m->total = anon + (shm_known ? m->shm_exact : held);
-	} else if (held == 0 && (over = anon_at_least(m) > m->limit)) {
+	} else if (held == 0 && m->base_ok && (over = anon_at_least(m) > m->limit)) {
 		m->bound = m->total = anon;
 	} else if (now >= m->next_pass || m->rss > m->pass_rss + gap / 2 || held > m->limit) {
-		over = measure(m, held);
-		if (over && m->memfd_bytes > 0 && m->fds_at != m->now) { /* not for memfds that are closed by now */
-			watch_scan_fds(m);
-			over = measure(m, watch_held(m));
-		}
+		over = measure_well(m, held);
 		m->pass_rss = m->rss;
 		m->pass_cost = watch_clock() - now;
 		/* copying on write changes what is held without changing any resident size, so passes go on; but not all the time */

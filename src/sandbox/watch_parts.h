@@ -23,6 +23,7 @@ struct watch_proc {
 /* What the last pass found of a process, at its pid modulo WATCH_PROCS; bytes. */
 struct watch_base {
 	pid_t pid;
+	unsigned pass; /* which pass that was */
 	uint64_t pss, anon; /* proportional and resident anonymous size */
 };
 
@@ -49,6 +50,9 @@ struct watch_memory {
 	uint64_t pass_rss;       /* sum of resident sizes at the last pass */
 
 	struct watch_twin twins[8];
+	unsigned pass;
+	bool base_ok;            /* no process came or went during the last pass */
+	uint64_t signature;      /* of the pids at the last scan */
 
 	unsigned count;          /* procs that are filled in */
 	uint64_t rss, shared, extra; /* sums in bytes; extra: of processes that did not fit */
@@ -68,6 +72,8 @@ void watch_memory_init(struct watch_memory *m, uint64_t limit, int proc_fd, int 
 bool watch_memory_over(struct watch_memory *m, uint64_t now);
 /* Near the limit: look again at once. */
 bool watch_memory_close(const struct watch_memory *m);
+/* More than half full. */
+bool watch_memory_filling(const struct watch_memory *m);
 /* SIGKILL to every process of the sandbox. */
 void watch_kill_procs(struct watch_memory *m);
 

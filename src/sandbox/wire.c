@@ -134,21 +134,19 @@ static int check_header(const struct wire_header *h, size_t size, struct cordon_
 	return 0;
 }
 
-static int finish_message(struct wire_msg *out, const struct wire_header *h, size_t size, struct cordon_error *err)
+static int finish_message(struct wire_msg *out, const struct wire_header *h, const char *body, size_t size, struct cordon_error *err)
 {
 	if (check_header(h, size, err) < 0)
 		return -1;
 	out->type = (enum wire_type)h->type;
 	out->len = h->len;
-	if (h->flags & FLAG_MEMFD) {
-		free(out->body);
-		out->body = malloc(out->len + 1);
-		if (!out->body)
-			return err_sys(err, "cannot receive a message of %zu bytes", out->len);
-		if (body_from_memfd(out, err) < 0)
-			return -1;
-	}
+	out->body = malloc(out->len + 1);
+	if (!out->body)
+		return err_sys(err, "cannot receive a message of %zu bytes", out->len);
 	out->body[out->len] = '\0';
+	if (h->flags & FLAG_MEMFD)
+		return body_from_memfd(out, err);
+	memcpy(out->body, body, out->len);
 	return 0;
 }
 
@@ -160,10 +158,9 @@ int wire_recv(int sock, struct wire_msg *out, struct cordon_error *err)
 		char space[CMSG_SPACE(sizeof(int) * WIRE_MAX_FDS)];
 	} control;
 
-	*out = (struct wire_msg){.body = malloc(WIRE_INLINE + 1)};
-	if (!out->body)
-		return err_sys(err, "cannot receive a message");
-	struct iovec iov[2] = {{&h, sizeof(h)}, {out->body, WIRE_INLINE}};
+	char body[WIRE_INLINE];
+	*out = (struct wire_msg){0};
+	struct iovec iov[2] = {{&h, sizeof(h)}, {body, sizeof(body)}};
 	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof(control)};
 	ssize_t n;
 	do
@@ -180,7 +177,7 @@ int wire_recv(int sock, struct wire_msg *out, struct cordon_error *err)
 			result = 0;
 		else if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 			err_set(err, CORDON_ERR_INPUT, "malformed message: too large");
-		else if (finish_message(out, &h, (size_t)n, err) == 0)
+		else if (finish_message(out, &h, body, (size_t)n, err) == 0)
 			return 1;
 	}
 	wire_msg_free(out);

@@ -36,7 +36,7 @@ enum wire_type {
 	WIRE_TYPE_COUNT,
 };
 
-#define WIRE_INLINE ((size_t)64 << 10)
+#define WIRE_INLINE ((size_t)8 << 10)
 #define WIRE_MAX ((size_t)16 << 20)
 #define WIRE_MAX_FDS 8
 

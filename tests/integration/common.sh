@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# Shared by the integration tests; sourced after ../lib.sh.
+
+# marked FILE: the pids of this machine whose command line contains the text in FILE. The text itself must not be on our own command
+# line, which is why it comes from a file.
+marked() { grep -lsaF -f "$1" /proc/[0-9]*/cmdline | cut -d/ -f3; }
+marked_count() { marked "$1" | wc -l; }
+marked_at_least() { (($(marked_count "$2") >= $1)); }
+none_marked() { [[ -z $(marked "$1") ]]; }
+
+# new_mark: a word in $mark, and in the file $mark_file, that no other process of this machine has on its command line.
+new_mark() {
+	mark=cordon-mark-$$-$RANDOM$RANDOM
+	mark_file=$TMP/mark.$mark
+	printf '%s' "$mark" >"$mark_file"
+}
+
+# checksum DIR: of names, types, modes, owners, link targets, times and contents below DIR.
+checksum() {
+	(cd "$1" && find . -printf '%p %y %m %U %G %l %T@ %s\n' | sort && find . -type f -print0 | sort -z | xargs -0r sha256sum) | sha256sum
+}
+
+# check_json NAME PYTHON: the last run's standard output is one JSON object, and PYTHON, which sees it as r, finds nothing wrong.
+check_json() {
+	local detail
+	if detail=$(/usr/bin/python3 -c '
+import base64, json, re, sys
+r = json.loads(sys.argv[1])
+exec(sys.argv[2])' "$out" "$2" 2>&1); then
+		ok "$1"
+	else
+		fail "$1" "$detail" "$(last_run)"
+	fi
+}
+
+# less_than A B, for decimals
+less_than() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
+
+# cordon_cgroups: whether the strongest mechanism here is a cgroup; else limits are held by rlimits and the watcher.
+limits_by() { "$CORDON" run --json -- true | json usage limit_by "$1"; }
