@@ -16,10 +16,11 @@ APPARMOR ?=
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
 werror   = $(if $(filter-out 0,$(WERROR)),-Dwerror=true)
 
-# $(call configure,DIR,OPTIONS): sets a build directory up once, and later only makes warnings errors where that is asked for.
+# $(call configure,DIR,OPTIONS): sets a build directory up once.
 configure = command -v $(MESON) >/dev/null || { echo "meson is missing; scripts/deps build installs what the build needs" >&2; exit 1; }; \
-	if [ ! -f $(1)/build.ninja ]; then $(MESON) setup --prefix=$(PREFIX) $(2) $(werror) $(1); \
-	$(if $(werror),else $(MESON) configure $(1) $(werror);) fi
+	if [ ! -f $(1)/build.ninja ]; then $(MESON) setup --prefix=$(PREFIX) $(2) $(1); fi
+# The plain build takes WERROR at any time. The sanitizers' does not: with them gcc warns of things that cannot happen.
+configure_plain = $(call configure,$(BUILD),$(werror)) $(if $(werror),&& $(MESON) configure $(BUILD) $(werror))
 
 # The unit tests are left out of a build directory that was set up before cmocka was installed.
 with_tests = $(MESON) introspect --tests $(1) | grep -q '"name"' || $(MESON) setup --reconfigure $(1) >/dev/null
@@ -33,7 +34,7 @@ build_tests = if $(NINJA) -C $(1) -t query meson-test-prereq >/dev/null 2>&1; th
 all: build ## build the cordon command and libcordon into build/ (the default)
 
 build:
-	@$(call configure,$(BUILD))
+	@$(configure_plain)
 	@$(NINJA) -C $(BUILD)
 
 demo: ## a narrated tour: installs what is missing, builds, and runs it (about ten seconds)
@@ -46,7 +47,7 @@ ifneq ($(filter-out 0,$(SAN)),)
 	@$(MAKE) --no-print-directory test-asan
 else
 	@scripts/deps build demo test
-	@$(call configure,$(BUILD))
+	@$(configure_plain)
 	@$(call with_tests,$(BUILD))
 	@$(call build_tests,$(BUILD))
 	@$(call configure,build-weak,-Dtest_hooks=true)
@@ -77,7 +78,7 @@ format: ## put the C files into the project's form
 fuzz: ## each libFuzzer target for FUZZ_SECONDS (60)
 	@scripts/deps build fuzz
 	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true $(SANITIZE))
-	@$(NINJA) -C build-fuzz
+	@$(NINJA) -C build-fuzz $$($(NINJA) -C build-fuzz -t targets all | sed -n 's|^\(tests/fuzz/[^.:/]*\): .*|\1|p')
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
 install: build ## install below PREFIX (/usr/local) and DESTDIR; offers the AppArmor profile where it is needed

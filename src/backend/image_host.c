@@ -164,7 +164,7 @@ static void plan_dev(struct plan *p)
 	plan_op(p, OP_DEVPTS, "dev/pts", NULL, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
 		plan_op(p, OP_SYMLINK, links[i][0], links[i][1], 0);
-	plan_op(p, OP_VOLATILE, "dev/shm", NULL, 0)->mode = 01777;
+	plan_op(p, OP_VOLATILE, "dev/shm", NULL, OP_NOEXEC)->mode = 01777;
 	plan_rule(p, "/dev/pts", LANDLOCK_TTY);
 	plan_rule(p, "/dev/tty", LANDLOCK_TTY);
 	plan_rule(p, "/dev/shm", LANDLOCK_RW);
@@ -194,7 +194,7 @@ void image_host_plan(struct plan *p, const char *hostname, uint32_t uid, uint32_
 	plan_op(p, OP_SYMLINK, "var/tmp", "/tmp", 0);
 	plan_op(p, OP_SYMLINK, "var/run", "/run", 0);
 	plan_rule(p, "/tmp", LANDLOCK_RWX);
-	plan_rule(p, "/run", LANDLOCK_RW);
+	plan_rule(p, "/run", LANDLOCK_RWX);
 	plan_op(p, OP_DIR, "home", NULL, 0);
 	plan_op(p, OP_SCRATCH, "home/user", "home", 0);
 	plan_rule(p, "/home/user", LANDLOCK_RWX);

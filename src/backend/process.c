@@ -81,7 +81,8 @@ static int check_target(const char *target, struct cordon_error *err)
 	return 0;
 }
 
-static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o, struct cordon_error *err)
+/* The workspace is named by whoever runs cordon and is never written: it needs no grant, but the forbidden list applies to it. */
+static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o, struct strlist *read, struct cordon_error *err)
 {
 	if (!o->workspace) {
 		plan_op(p, OP_SCRATCH, "app", "app", 0);
@@ -96,6 +97,8 @@ static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o
 		return err_set(err, CORDON_ERR_INPUT, "workspace %s: not a directory", o->workspace);
 	if (fs_fd_path(fd, real, sizeof(real)) < 0)
 		return err_sys(err, "workspace %s", o->workspace);
+	if (strlist_add(read, real, err) < 0)
+		return -1;
 	const char *host = plan_string(p, real);
 	plan_op(p, OP_OVERLAY, "app", host, OP_CHECKED);
 	/* also at its own path: virtual environments and build trees hold absolute paths. Not where the sandbox has something else. */
@@ -127,8 +130,7 @@ static int plan_user_parts(struct plan *p, const struct cordon_sandbox_options *
 		op->data = f->data;
 		op->data_len = f->len;
 		op->mode = f->mode & 0777;
-		if (op->mode & 0111)
-			plan_rule(p, f->guest, LANDLOCK_RX);
+		plan_op(p, OP_READONLY, target, NULL, OP_CAREFUL); /* it may lie in a directory that the user inside can write */
 	}
 	return 0;
 }
@@ -251,7 +253,6 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 		.cpus_milli = policy->limits.cpus_milli,
 		.disk = policy->limits.disk,
 		.flags = (policy->limits.strict ? SPEC_STRICT : 0) | (strlist_has(&policy->weak_allow, "landlock") ? SPEC_ALLOW_WEAK_LANDLOCK : 0),
-		.read = as_list(&policy->mounts_read),
 		.write = as_list(&policy->mounts_write),
 	};
 #ifdef CORDON_TEST_HOOKS
@@ -272,13 +273,10 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 	uint32_t gid = spec.gid != UINT32_MAX ? spec.gid : geteuid() ? getegid() : 1000;
 	image_host_plan(&plan, spec.hostname, uid, gid);
 
-	/* the workspace is named by whoever runs cordon and never written: only the forbidden list applies to it */
 	struct strlist read = {0};
-	if (strlist_copy(&read, &policy->mounts_read, err) < 0 || (o->workspace && strlist_add(&read, o->workspace, err) < 0))
+	if (strlist_copy(&read, &policy->mounts_read, err) < 0 || plan_workspace(&plan, o, &read, err) < 0 || plan_user_parts(&plan, o, err) < 0)
 		goto out;
 	spec.read = as_list(&read);
-	if (plan_workspace(&plan, o, err) < 0 || plan_user_parts(&plan, o, err) < 0)
-		goto out;
 	if ((o->workspace || o->mount_count) && forbidden_paths(ctx, policy, &forbid, err) < 0)
 		goto out;
 	if (plan.failed) {

@@ -50,6 +50,10 @@ int cmd_completion(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
+/* The tables that live with their commands. */
+extern const struct option_def doctor_options[], selftest_options[];
+extern const char doctor_about[], selftest_about[];
+
 /* "cordon: MESSAGE" on stderr, and its hint on a second line. */
 void report_error(const char *who, const struct cordon_error *err);
 

@@ -82,15 +82,8 @@ static const char run_about[] =
 	"With --lang, FILE is a path on the host (or - for stdin) and the ARGs go to the program. A FILE inside --workspace is run in\n"
 	"place and finds its modules there. TypeScript is transpiled, offline; its types are not checked.";
 
-/* What completion and the man page say of commands that keep their own table; these parse nothing. */
+/* Until bench exports its own table. */
 static const struct option_def json_option[] = {{.name = "json", .help = "print JSON"}, {0}};
-static const struct option_def selftest_shown[] = {
-	{.name = "json", .help = "print JSON"},
-	{.name = "list", .help = "list the attacks and what stops each, and try none"},
-	{.name = "only", .argument = "NAME", .help = "try this attack only"},
-	{.name = "verbose", .help = "say what each attack tries"},
-	{0},
-};
 
 struct help_flags {
 	bool all, markdown;
@@ -115,9 +108,9 @@ const struct command commands[] = {
 	 .summary = "run one command in a fresh sandbox", .about = run_about, .run = cmd_run, .options = run_options,
 	 .examples = run_examples, .complete = COMPLETE_PROGRAM},
 	{.name = "doctor", .operands = "", .summary = "show what this host can enforce, and how to get the rest", .run = cmd_doctor,
-	 .options = json_option},
+	 .about = doctor_about, .options = doctor_options},
 	{.name = "selftest", .operands = "", .summary = "attack the sandbox from the inside; every attempt must fail", .run = cmd_selftest,
-	 .options = selftest_shown},
+	 .about = selftest_about, .options = selftest_options},
 	{.name = "bench", .operands = "", .summary = "measure how fast sandboxes start here", .run = cmd_bench, .options = json_option},
 	{.name = "completion", .operands = "bash|zsh|fish", .summary = "print a completion script for a shell", .run = cmd_completion,
 	 .examples = completion_examples, .complete = COMPLETE_WORDS, .words = "bash zsh fish"},
@@ -190,8 +183,8 @@ static int help_for_all(bool markdown)
 			puts("");
 		if (markdown)
 			options_markdown(&commands[i], stdout);
-		else if (help_for(&commands[i]) != EXIT_OK)
-			return EXIT_CORDON_FAILED;
+		else
+			help_for(&commands[i]);
 	}
 	return EXIT_OK;
 }

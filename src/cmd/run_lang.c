@@ -61,8 +61,9 @@ static const char ts_driver[] =
 	"have node || { echo 'cordon: node is not in this image; apt-get install nodejs' >&2; exit 127; }\n"
 	"build() {\n"
 	"	(cd \"$dir\" && \"$esbuild\" \"${file##*/}\" --bundle --packages=external --platform=node --target=node18 \\\n"
-	"		--define:__dirname=\"\\\"$dir\\\"\" --define:__filename=\"\\\"$file\\\"\" --define:import.meta.url=\"\\\"file://$file\\\"\" \\\n"
-	"		--format=\"$1\" --sourcemap=inline --sources-content=false --log-level=warning --outfile=\"$2\") 2>\"$out/log\"\n"
+	"		--define:__dirname=\"\\\"$dir\\\"\" --define:__filename=\"\\\"$file\\\"\" \\\n"
+	"		--define:import.meta.url=\"\\\"file://$file\\\"\" --format=\"$1\" --outfile=\"$2\" \\\n"
+	"		--sourcemap=inline --sources-content=false --log-level=warning) 2>\"$out/log\"\n"
 	"}\n"
 	"for esbuild in esbuild /app/node_modules/.bin/esbuild; do\n"
 	"	have \"$esbuild\" || continue\n"
@@ -280,7 +281,7 @@ int run_program_prepare(const struct run_options *o, int count, char **operands,
 			return err_hint(err, "give a command (cordon run -- ls), a shell line (-c LINE) or code (--lang python FILE)");
 		}
 		out->argv = (const char *const *)operands;
-		return 0;
+		return *operands[0] ? 0 : err_set(err, CORDON_ERR_NOT_FOUND, "the name of the program is empty");
 	}
 	out->language = o->lang ? find_language(o->lang) : &plain_shell;
 	if (!out->language)

@@ -13,10 +13,6 @@
 #include "policy/policy.h"
 #include "selftest/harness.h"
 
-/* For the table of commands (main.c), too: help and completion find them there. */
-extern const struct option_def selftest_options[];
-extern const char selftest_about[];
-
 struct selftest_flags {
 	bool json, list, verbose;
 	const char *only;
@@ -259,16 +255,14 @@ static int attack_and_report(const struct selftest_flags *flags, struct cordon_e
 
 int cmd_selftest(int argc, char **argv)
 {
-	struct command command = *command_find("selftest");
+	const struct command *command = command_find("selftest");
 	struct selftest_flags flags = {0};
 	struct parsed_options parsed;
 	struct cordon_error err = {0};
 	int status;
 
-	command.options = selftest_options;
-	command.about = selftest_about;
-	options_parse(&command, argc, argv, &flags, NULL, &parsed);
-	if (!options_accept(&command, &parsed, &status))
+	options_parse(command, argc, argv, &flags, NULL, &parsed);
+	if (!options_accept(command, &parsed, &status))
 		return status;
 	if (parsed.first < argc)
 		err_set(&err, CORDON_ERR_INPUT, "unexpected argument '%s'", argv[parsed.first]);

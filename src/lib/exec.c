@@ -24,7 +24,7 @@
 
 #define READ_CHUNK ((size_t)64 << 10)
 
-static uint64_t now_us(void)
+uint64_t exec_clock_us(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -132,7 +132,7 @@ static int start(struct cordon_exec *e, const struct cordon_exec_options *o, str
 	spec.env.items = (const char **)(void *)env.items;
 	spec.env.count = (uint32_t)env.count;
 	struct backend_exec b = {.spec = &spec, .sock = t->sock, .stdio = {t->stdio[0], t->stdio[1], t->stdio[2]}};
-	e->started_us = now_us();
+	e->started_us = exec_clock_us();
 	int r = e->sandbox->backend->exec(&e->sandbox->state, &b, err);
 	strlist_free(&env);
 	if (r < 0)

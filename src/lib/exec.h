@@ -47,6 +47,9 @@ struct cordon_exec {
 	char error_text[256], hint_text[128];
 };
 
+/* Microseconds of the clock that started_us is on. */
+uint64_t exec_clock_us(void);
+
 /* Fills in e->result from what is known once the exec is over. */
 void result_fill(struct cordon_exec *e);
 

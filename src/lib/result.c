@@ -31,10 +31,10 @@ static bool read_number(int fd, const char *key, int64_t *out)
 	text[n] = '\0';
 	char *p = text;
 	if (key) {
-		size_t len = strlen(key);
-		for (p = strstr(text, key); p && p != text && p[-1] != '\n'; p = strstr(p + 1, key))
+		size_t len = strlen(key); /* a line of its own: "oom_kill_disable 0" is not "oom_kill 0" */
+		for (p = strstr(text, key); p && ((p != text && p[-1] != '\n') || p[len] != ' '); p = strstr(p + 1, key))
 			;
-		if (!p || p[len] != ' ')
+		if (!p)
 			return false;
 		p += len + 1;
 	}
@@ -193,7 +193,7 @@ void result_fill(struct cordon_exec *e)
 	r->stderr_len = e->err_stream.kept.len;
 	r->stdout_truncated = e->out.truncated;
 	r->stderr_truncated = e->err_stream.truncated;
-	r->duration_ms = (double)e->end.duration_us / 1000;
+	r->duration_ms = (double)(e->exited ? e->end.duration_us : exec_clock_us() - e->started_us) / 1000;
 	fill_usage(e, &watched);
 	fill_reason(e, &watched);
 	fill_changes(e);

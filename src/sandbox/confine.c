@@ -22,11 +22,23 @@ static int set_capabilities(uint64_t permitted, uint64_t inheritable)
 	return syscall(SYS_capset, &h, d) < 0 ? -errno : 0;
 }
 
+static int permitted_capabilities(uint64_t *out)
+{
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct d[2];
+	if (syscall(SYS_capget, &h, d) < 0)
+		return -errno;
+	*out = d[0].permitted | (uint64_t)d[1].permitted << 32;
+	return 0;
+}
+
 int confine_capabilities(uint64_t keep)
 {
+	uint64_t have = 0;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
 		return -errno;
-	return set_capabilities(keep, 0);
+	int r = permitted_capabilities(&have);
+	return r < 0 ? r : set_capabilities(keep & have, 0);
 }
 
 int confine_bounding_set(void)
@@ -40,12 +52,10 @@ int confine_bounding_set(void)
 
 int confine_keep_all_capabilities(void)
 {
-	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct d[2];
-	if (syscall(SYS_capget, &h, d) < 0)
-		return -errno;
-	uint64_t all = d[0].permitted | (uint64_t)d[1].permitted << 32;
-	int r = set_capabilities(all, all);
+	uint64_t all = 0;
+	int r = permitted_capabilities(&all);
+	if (r == 0)
+		r = set_capabilities(all, all);
 	for (unsigned long cap = 0; r == 0 && cap < 64; cap++)
 		if (all & (1ull << cap))
 			prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Keeps exactly the capabilities of `keep` (bit = capability number) in the permitted and effective sets, none inheritable or ambient. 0 or -errno. */
+/* Keeps, of those we have, the capabilities in `keep` (bit = number); none inheritable or ambient. 0 or -errno. */
 int confine_capabilities(uint64_t keep);
 
 /* Empties the bounding set, so that no exec can ever gain a capability. Needs CAP_SETPCAP. 0 or -errno. */

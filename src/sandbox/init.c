@@ -326,7 +326,8 @@ static unsigned signal_session(pid_t session, int signo)
  */
 static void kill_tree(struct init *in, const struct running *e)
 {
-	if (in->active == 1)
+	/* without a pid namespace (weakened builds only) "all" would be the host */
+	if (in->active == 1 && getpid() == 1)
 		kill(-1, SIGKILL);
 	else
 		signal_session(e->pid, SIGKILL);

@@ -184,22 +184,19 @@ static unsigned read_controllers(int dir, const char *file)
 static int enable_controllers(int dir, unsigned which)
 {
 	char words[48] = "", *p = words;
-	int r;
 
 	if (!which)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++)
 		if (which & controllers[i].bit)
 			p = put(put(p, words + sizeof(words), " +"), words + sizeof(words), controllers[i].name);
-	r = write_file(dir, "cgroup.subtree_control", words + 1);
+	int r = write_file(dir, "cgroup.subtree_control", words + 1);
 	if (r == 0 || r == -EBUSY || !(which & (which - 1)))
 		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++)
-		if (which & controllers[i].bit) {
-			int one = enable_controllers(dir, controllers[i].bit);
-			if (one < 0 && controllers[i].bit == MEMORY)
-				return one;
-		}
+	if ((which & MEMORY) && enable_controllers(dir, MEMORY) < 0)
+		return r;
+	enable_controllers(dir, which & PIDS);
+	enable_controllers(dir, which & CPU);
 	return r;
 }
 
@@ -380,9 +377,8 @@ static int create_v1(const struct limits_host *host, const struct limits_request
 
 	if (req->memory && host->memory == LIMIT_CGROUP1) {
 		const char *bytes = decimal(req->memory, number);
-		if (make_dir(host->memory_fd, l->name, err) < 0)
-			return -1;
-		if (set_limit(host->memory_fd, l->name, "memory.limit_in_bytes", bytes, false, err) < 0)
+		if (make_dir(host->memory_fd, l->name, err) < 0 ||
+		    set_limit(host->memory_fd, l->name, "memory.limit_in_bytes", bytes, false, err) < 0)
 			return -1;
 		/* memory + swap, after the one it may not be lower than; the file exists only with swap accounting */
 		if (sysinfo(&si) == 0 && si.totalswap > 0 &&
@@ -393,9 +389,8 @@ static int create_v1(const struct limits_host *host, const struct limits_request
 		l->usage_oom_fd = open_file(host->memory_fd, l->name, "memory.oom_control", O_RDONLY);
 	}
 	if (req->pids && host->pids == LIMIT_CGROUP1) {
-		if (make_dir(host->pids_fd, l->name, err) < 0)
-			return -1;
-		if (set_limit(host->pids_fd, l->name, "pids.max", decimal(req->pids + 1, number), false, err) < 0)
+		if (make_dir(host->pids_fd, l->name, err) < 0 ||
+		    set_limit(host->pids_fd, l->name, "pids.max", decimal(req->pids + 1, number), false, err) < 0)
 			return -1;
 		l->enter_fds[1] = open_file(host->pids_fd, l->name, "tasks", O_WRONLY);
 		l->usage_pids_fd = open_file(host->pids_fd, l->name, "pids.peak", O_RDONLY); /* since 6.1 */

@@ -472,10 +472,16 @@ static int make_root(struct builder *b, struct cordon_error *err)
 	b->root = new_filesystem("tmpfs", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
 	if (b->root < 0)
 		return -1;
-	/* a mount can only take others once it is attached somewhere; any directory will do, and it is only ours */
-	_cleanup_fd_ int place = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/*
+	 * A mount can only take others once it is attached somewhere. What it covers cannot be opened any more in here, so it is put where
+	 * no source of a mount can lie.
+	 */
+	static const char *const places[] = {"/sys", "/mnt", "/media"};
+	_cleanup_fd_ int place = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(places) && place < 0; i++)
+		place = open(places[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (place < 0 || sys_move_mount(b->root, place, "") < 0 || fchdir(b->root) < 0)
-		return err_sys(err, "cannot attach the new root to /tmp");
+		return err_sys(err, "cannot attach the new root");
 	return 0;
 }
 

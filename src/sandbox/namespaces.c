@@ -5,14 +5,19 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <net/if.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/util.h"
+#include "sandbox/spec.h"
+#include "sandbox/wire.h"
 
 /* clone(2) takes the stack before the flags' companions in an order that differs by architecture; for a plain fork only flags and pidfd count. */
 static pid_t clone_fallback(uint64_t flags, int *pidfd)
@@ -62,12 +67,63 @@ pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_
 	return pid < 0 ? clone_error(err) : pid;
 }
 
-int namespaces_loopback_up(struct cordon_error *err)
+static int loopback_up(struct cordon_error *err)
 {
 	_cleanup_fd_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq ifr = {.ifr_flags = IFF_UP | IFF_RUNNING};
 	memcpy(ifr.ifr_name, "lo", 3);
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
 		return err_sys(err, "cannot bring up the loopback interface");
+	return 0;
+}
+
+static void network_helper(int sock)
+{
+	struct cordon_error err = {0};
+	_cleanup_buf_ struct buf b = {0};
+	int fd = -1;
+	if (unshare(CLONE_NEWNET) < 0)
+		err_sys(&err, "cannot create a network namespace");
+	else if (loopback_up(&err) == 0 && (fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) < 0)
+		err_sys(&err, "cannot open the network namespace");
+	if (fd < 0)
+		error_encode(&err, &b);
+	wire_send(sock, fd < 0 ? WIRE_ERROR : WIRE_READY, &b, &fd, fd < 0 ? 0 : 1, NULL);
+}
+
+int namespaces_network_begin(struct cordon_error *err)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(err, "socketpair");
+	pid_t pid = namespaces_clone(0, -1, NULL, err);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		network_helper(pair[1]);
+		_exit(0);
+	}
+	close(pair[1]);
+	if (pid < 0)
+		close(pair[0]);
+	return pid < 0 ? -1 : pair[0];
+}
+
+int namespaces_network_join(int helper, struct cordon_error *err)
+{
+	_cleanup_fd_ int sock = helper;
+	_cleanup_msg_ struct wire_msg msg;
+	int r = wire_recv(sock, &msg, err);
+	if (r == 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "the process that makes the network namespace died");
+	if (r < 0)
+		return -1;
+	if (msg.type != WIRE_READY || msg.fd_count != 1) {
+		error_decode(msg.body, msg.len, err);
+		return -1;
+	}
+	if (setns(msg.fds[0], CLONE_NEWNET) < 0)
+		return err_sys(err, "cannot enter the network namespace");
+	while (waitpid(-1, NULL, 0) < 0 && errno == EINTR)
+		; /* the helper, our only child so far */
 	return 0;
 }

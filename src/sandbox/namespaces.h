@@ -14,7 +14,11 @@
  */
 pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_error *err);
 
-/* Brings up lo in the calling process's network namespace. */
-int namespaces_loopback_up(struct cordon_error *err);
+/*
+ * A network namespace with lo up, for the calling process. Making one takes as long as everything else that a clone does together, so it
+ * is made by a helper process while the caller goes on: begin() returns a descriptor to be handed to join(), which enters the namespace.
+ */
+int namespaces_network_begin(struct cordon_error *err);
+int namespaces_network_join(int helper, struct cordon_error *err);
 
 #endif

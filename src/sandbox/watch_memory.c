@@ -397,8 +397,9 @@ bool watch_memory_over(struct watch_memory *m, uint64_t now)
 	if (anon + shm <= m->limit) {
 		m->bound = anon + shm;
 		m->total = anon + (shm_known ? m->shm_exact : held);
-	} else if (held == 0 && m->base_ok && (over = anon_at_least(m) > m->limit)) {
-		m->bound = m->total = anon;
+	} else if (held == 0 && m->base_ok && anon_at_least(m) > m->limit) {
+		over = true;
+		m->bound = m->total = anon_at_least(m);
 	} else if (now >= m->next_pass || m->rss > m->pass_rss + gap / 2 || held > m->limit) {
 		over = measure_well(m, held);
 		m->pass_rss = m->rss;

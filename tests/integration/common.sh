@@ -11,7 +11,7 @@ none_marked() { [[ -z $(marked "$1") ]]; }
 # new_mark: a word in $mark, and in the file $mark_file, that no other process of this machine has on its command line.
 new_mark() {
 	mark=cordon-mark-$$-$RANDOM$RANDOM
-	mark_file=$TMP/mark.$mark
+	mark_file=$(mktemp "$TMP/mark.XXXX")
 	printf '%s' "$mark" >"$mark_file"
 }
 
@@ -36,5 +36,24 @@ exec(sys.argv[2])' "$out" "$2" 2>&1); then
 # less_than A B, for decimals
 less_than() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 
-# cordon_cgroups: whether the strongest mechanism here is a cgroup; else limits are held by rlimits and the watcher.
-limits_by() { "$CORDON" run --json -- true | json usage limit_by "$1"; }
+# Python programs that take more than they may, each in a way that no rlimit of a single process stops.
+# shellcheck disable=SC2034 # used by the tests
+memory_files='
+import os
+for i in range(4096):
+    os.write(os.memfd_create("hog"), b"x" * (1 << 20))
+print("survived")'
+# shellcheck disable=SC2034
+many_hogs='
+import os, sys, time
+count, each = int(sys.argv[1]), int(sys.argv[2])
+go, begin = os.pipe()
+for i in range(count):
+    if os.fork() == 0:
+        os.close(begin)
+        os.read(go, 1)
+        data = bytearray(each << 20)
+        for page in range(0, len(data), 4096): data[page] = 1
+        time.sleep(600)
+os.close(begin)
+while True: os.wait()'
