@@ -66,7 +66,7 @@ static int try_in_child(struct doctor *d, uint64_t flags, probe_function functio
 		err_sys(err, "socketpair");
 		goto release;
 	}
-	pid_t pid = namespaces_clone(flags, -1, NULL, err);
+	pid_t pid = flags ? namespaces_clone(flags, -1, NULL, err) : fork();
 	if (pid == 0) {
 		close(pair[0]);
 		probe_child(pair[1], &ids, flags, function);
@@ -221,21 +221,16 @@ static void check_namespace(struct doctor *d, const struct check *check, struct 
 static void check_ids(struct doctor *d, const struct check *check, struct finding *f)
 {
 	(void)check;
-	switch (d->ids.mode) {
-	case IDMAP_RANGE:
+	if (d->ids.mode == IDMAP_RANGE) {
 		found(f, CHECK_YES, "65,536 ids each", "no id inside equals an id of the host or of another sandbox");
-		break;
-	case IDMAP_SMALL:
+	} else if (d->ids.mode == IDMAP_SMALL) {
 		found(f, CHECK_WEAKER, "3 ids each", "our own user namespace has too few ids for ranges of 65,536");
-		found_fix(f, "docker run --userns=host …, or give the container a larger map in /etc/subuid and /etc/subgid");
-		break;
-	case IDMAP_SELF:
-	default:
-		found(f, CHECK_WEAKER, "your own id", "processes inside have uid %u, as yours outside: only the namespaces stand between",
-		      (unsigned)geteuid());
-		found_fix(f, "sudo cordon run …");
-		break;
+	} else {
+		found(f, CHECK_WEAKER, "your own id", "processes inside have uid %u, as you outside: only namespaces stand between%s%.80s",
+		      (unsigned)geteuid(), d->ids_error.message[0] ? "; " : "", d->ids_error.message);
 	}
+	if (d->ids.mode != IDMAP_RANGE)
+		found_fix(f, "%s", geteuid() ? "sudo cordon run …" : "docker run --userns=host …, or run cordon outside this user namespace");
 }
 
 /* ---- system calls ------------------------------------------------------------------------------------------------------------ */
@@ -254,8 +249,22 @@ static int try_clone3(void)
 
 static int try_pidfd(void)
 {
-	_cleanup_fd_ int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	return fd < 0 || syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) < 0 ? -1 : 0;
+	struct cordon_error err = {0};
+	int pidfd = -1;
+	pid_t pid = namespaces_clone(0, -1, &pidfd, &err);
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	int r = pid < 0 || pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0), saved = errno;
+	if (pid > 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	cleanup_fd(&pidfd);
+	errno = pid < 0 ? err.sys_errno : saved;
+	return r;
 }
 
 static int try_close_range(void)
@@ -273,7 +282,7 @@ static const struct {
 } calls[] = {
 	[CALL_OPENAT2] = {"openat2", try_openat2, 6, NULL},
 	[CALL_CLONE3] = {"clone3", try_clone3, 3, "clone"},
-	[CALL_PIDFD] = {"pidfd_open", try_pidfd, 3, NULL},
+	[CALL_PIDFD] = {"CLONE_PIDFD", try_pidfd, 2, NULL},
 	[CALL_CLOSE_RANGE] = {"close_range", try_close_range, 9, NULL},
 };
 
@@ -452,7 +461,7 @@ static void check_landlock(struct doctor *d, const struct check *check, struct f
 /* clang-format off */
 const struct check doctor_kernel_checks[] = {
 	{"This host", "kernel", check_kernel, 0, NULL},
-	{"Isolation", "user namespace", check_userns, 0, "root inside is nobody outside"},
+	{"Isolation", "user namespace", check_userns, 0, "capabilities inside count for nothing outside"},
 	{NULL, "pid namespace", check_namespace, CLONE_NEWPID, "no process of the host in sight; all end with pid 1"},
 	{NULL, "mount namespace", check_namespace, CLONE_NEWNS, "a root file system of its own"},
 	{NULL, "network namespace", check_namespace, CLONE_NEWNET, "no network but its own loopback"},

@@ -65,7 +65,7 @@ static void check_limit(struct doctor *d, const struct check *check, struct find
 		const char *fallback, *weaker;
 	} limits[] = {
 		[LIMIT_MEMORY] = {d->limits.memory, "rlimit+watch", "looked at every 5 ms, can be outrun for milliseconds"},
-		[LIMIT_PIDS] = {d->limits.pids, "rlimit", "RLIMIT_NPROC, counted per id"},
+		[LIMIT_PIDS] = {d->limits.pids, "rlimit", "RLIMIT_NPROC, counted in its own user namespace"},
 		[LIMIT_CPU] = {d->limits.cpu, "affinity", "whole CPUs only"},
 	};
 	size_t i = check->flag;
@@ -74,7 +74,8 @@ static void check_limit(struct doctor *d, const struct check *check, struct find
 		found(f, CHECK_NO, "", "%s", d->limits_error.message);
 		limits_fix(f, false);
 	} else if (limits[i].method == LIMIT_RLIMIT) {
-		found(f, CHECK_WEAKER, limits[i].fallback, "%s: %s", limits[i].weaker, d->limits.why);
+		found(f, CHECK_WEAKER, limits[i].fallback, "%s%s%s", limits[i].weaker, d->why_said ? "" : "; ", d->why_said ? "" : d->limits.why);
+		d->why_said = true;
 		limits_fix(f, d->limits.memory == LIMIT_CGROUP2);
 	} else {
 		found(f, CHECK_YES, limit_method_name(limits[i].method, ""), "%s", check->about);
@@ -174,7 +175,8 @@ static int run_sandboxed(struct doctor *d, const char *workspace, const char *co
 static void failed(struct finding *f, const struct cordon_error *err)
 {
 	found(f, CHECK_NO, "", "%.200s", err->message);
-	found_fix(f, "%s", err->hint);
+	/* hints that send people to the doctor are of no use here */
+	found_fix(f, "%s", strstr(err->hint, "cordon doctor") ? "" : err->hint);
 }
 
 static void check_sandbox(struct doctor *d, const struct check *check, struct finding *f)
@@ -184,6 +186,8 @@ static void check_sandbox(struct doctor *d, const struct check *check, struct fi
 		found(f, CHECK_YES, "process backend", "/bin/true ran in one; %.1f ms", d->sandbox_ms);
 	else
 		failed(f, &d->sandbox_error);
+	if (!d->sandboxes && !f->fix[0])
+		found_fix(f, "the reason should be among the rows above; if not, please report it with cordon doctor --json");
 }
 
 static bool needs_sandbox(const struct doctor *d, struct finding *f)
@@ -244,13 +248,6 @@ static const char *home_filesystem(const struct doctor *d)
 	return statfs(d->ctx->home, &fs) == 0 ? filesystem_name((long)fs.f_type) : "?";
 }
 
-static bool needs_home(const struct doctor *d, struct finding *f)
-{
-	if (!d->ctx)
-		failed(f, &d->ctx_error);
-	return !d->ctx;
-}
-
 static void check_home(struct doctor *d, const struct check *check, struct finding *f)
 {
 	char path[PATH_MAX], size[32];
@@ -258,21 +255,29 @@ static void check_home(struct doctor *d, const struct check *check, struct findi
 	struct statfs fs;
 
 	(void)check;
-	if (needs_home(d, f))
-		return;
-	snprintf(path, sizeof(path), "%s/scratch", d->ctx->home);
-	if (fs_mkdirs(AT_FDCWD, path, 0700, &err) < 0) {
+	if (!d->ctx) {
+		failed(f, &d->ctx_error);
+	} else if ((size_t)snprintf(path, sizeof(path), "%s/scratch", d->ctx->home) >= sizeof(path)) {
+		found(f, CHECK_NO, "", "CORDON_HOME is too long");
+	} else if (fs_mkdirs(AT_FDCWD, path, 0700, &err) < 0) {
 		failed(f, &err);
-		found_fix(f, "export CORDON_HOME=/a/directory/that/you/can/write");
-		return;
-	}
-	if (access(path, W_OK | X_OK) < 0 || statfs(path, &fs) < 0) {
+	} else if (access(path, W_OK | X_OK) < 0 || statfs(path, &fs) < 0) {
 		found(f, CHECK_NO, "", "%.200s: %s", path, strerror(errno));
-		found_fix(f, "export CORDON_HOME=/a/directory/that/you/can/write");
+	} else {
+		uint64_t space = ((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize) >> 30 << 30;
+		found(f, CHECK_YES, filesystem_name((long)fs.f_type), "%.150s, %s free", d->ctx->home,
+		      space ? units_format_size(space, size) : "less than 1G");
+		d->home = true;
 		return;
 	}
-	uint64_t space = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >> 30 << 30;
-	found(f, CHECK_YES, filesystem_name((long)fs.f_type), "%.150s, %s free", d->ctx->home, space ? units_format_size(space, size) : "less than 1G");
+	found_fix(f, "export CORDON_HOME=/a/directory/that/you/can/write");
+}
+
+static bool needs_home(const struct doctor *d, struct finding *f)
+{
+	if (!d->home)
+		found(f, CHECK_NO, "", "not tried: no state directory");
+	return !d->home;
 }
 
 static void check_idmapped(struct doctor *d, const struct check *check, struct finding *f)
@@ -280,10 +285,14 @@ static void check_idmapped(struct doctor *d, const struct check *check, struct f
 	struct cordon_error err = {0};
 	struct idmap ids;
 
+	if (d->ids.mode == IDMAP_SELF) {
+		found(f, CHECK_INFO, "not needed", "files inside have your own id");
+		return;
+	}
 	if (needs_home(d, f))
 		return;
-	if (d->ids.mode == IDMAP_SELF && geteuid() != 0) {
-		found(f, CHECK_INFO, "not needed", "files inside have your own id");
+	if (!d->namespaces) {
+		found(f, CHECK_NO, "", "not tried: it needs a user namespace");
 		return;
 	}
 	if (idmap_take(&d->ids, UINT32_MAX, UINT32_MAX, &ids, &err) < 0) {
@@ -295,7 +304,7 @@ static void check_idmapped(struct doctor *d, const struct check *check, struct f
 	if (userns < 0)
 		failed(f, &err);
 	else if (tree < 0 || sys_mount_setattr(tree, 0, MOUNT_ATTR_IDMAP, 0, userns) < 0)
-		found(f, CHECK_NO, "", "%s has none: %s", home_filesystem(d), strerror(errno));
+		found(f, CHECK_NO, "", "refused on %s: %s", home_filesystem(d), strerror(errno));
 	else
 		found(f, CHECK_YES, "mount_setattr", "%s (tried on %s)", check->about, home_filesystem(d));
 	if (f->status == CHECK_NO)

@@ -135,8 +135,13 @@ static int start(struct cordon_exec *e, const struct cordon_exec_options *o, str
 	e->started_us = exec_clock_us();
 	int r = e->sandbox->backend->exec(&e->sandbox->state, &b, err);
 	strlist_free(&env);
-	if (r < 0)
+	if (r < 0) {
+		/* a lazily created sandbox that failed is gone by now, but has said why */
+		struct cordon_error why = {0};
+		if (sandbox_ready(e->sandbox, &why) < 0 && err)
+			*err = why;
 		return -1;
+	}
 	close_ends(t);
 	*t = (struct ends){-1, {-1, -1, -1}};
 	if (sandbox_ready(e->sandbox, err) < 0 || wait_started(e, err) < 0 || watch(e, e->sock, err) < 0 || watch(e, e->out.fd, err) < 0)

@@ -44,7 +44,7 @@ struct cordon_exec {
 	struct exited_msg end;
 	bool done;
 	struct cordon_result result;
-	char error_text[256], hint_text[128];
+	char error_text[256], hint_text[128], weak_text[64];
 };
 
 /* Microseconds of the clock that started_us is on. */

@@ -180,6 +180,25 @@ static void fill_reason(struct cordon_exec *e, const struct watch_record *watche
 	}
 }
 
+/* What this host holds in a weaker form than the policy asks for. Affinity can only count whole CPUs. */
+static void fill_weak(struct cordon_exec *e)
+{
+	const struct created_msg *info = &e->sandbox->state.info;
+	const struct {
+		const char *name;
+		bool weak;
+	} table[] = {
+		{"memory", info->memory_by == LIMIT_RLIMIT},
+		{"cpu", info->cpu_by == LIMIT_RLIMIT && e->sandbox->policy.limits.cpus_milli % 1000 != 0},
+		{"landlock", info->weak_landlock},
+	};
+	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].weak)
+			n += (size_t)snprintf(e->weak_text + n, sizeof(e->weak_text) - n, "%s%s", n ? "," : "", table[i].name);
+	e->result.weak = n ? e->weak_text : NULL;
+}
+
 void result_fill(struct cordon_exec *e)
 {
 	struct cordon_result *r = &e->result;
@@ -197,8 +216,7 @@ void result_fill(struct cordon_exec *e)
 	fill_usage(e, &watched);
 	fill_reason(e, &watched);
 	fill_changes(e);
-	bool memory = s->info.memory_by == LIMIT_RLIMIT, landlock = s->info.weak_landlock;
-	r->weak = memory && landlock ? "memory,landlock" : memory ? "memory" : landlock ? "landlock" : NULL;
+	fill_weak(e);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------------------- */
@@ -255,8 +273,8 @@ char *cordon_result_json(const struct cordon_result *r)
 	struct json j = {.out = &b};
 	json_object(&j);
 	json_kint(&j, "schema", 1);
-	json_kstr(&j, "id", r->id);
-	json_kstr(&j, "sandbox", r->sandbox);
+	json_kstr(&j, "id", r->id[0] ? r->id : NULL);
+	json_kstr(&j, "sandbox", r->sandbox[0] ? r->sandbox : NULL);
 	json_kstr(&j, "state", r->state);
 	json_kstr(&j, "reason", r->reason);
 	json_kint(&j, "exit_code", r->exit_code);

@@ -30,7 +30,7 @@
 #ifndef CLONE_NEWCGROUP
 #define CLONE_NEWCGROUP 0x02000000
 #endif
-#define WATCH_DELAY_MS 100 /* a command that is done by then needs no disk watcher */
+#define WATCH_DELAY_MS 10 /* a command that is done by then needs no disk watcher */
 #define INODE_PER_BYTES 4096
 #define MAX_SWEEP 256
 #define MAX_REMOVALS 3
@@ -332,9 +332,11 @@ static int check_strength(struct host *host, const struct sandbox_spec *spec, st
 		return err_hint(err, "boot with lsm=…,landlock (Linux 5.13 or later), or accept it with --allow-weak landlock");
 	}
 	const struct limits_host *l = &host->limits;
-	if ((spec->flags & SPEC_STRICT) && (l->memory == LIMIT_RLIMIT || l->pids == LIMIT_RLIMIT || l->cpu == LIMIT_RLIMIT)) {
-		err_set(err, CORDON_ERR_WEAK_HOST, "limits.strict: %s", l->why[0] ? l->why : "no usable cgroup controllers");
-		return err_hint(err, "`cordon doctor` says how to get them");
+	const char *weak = l->memory == LIMIT_RLIMIT ? "memory" : l->cpu == LIMIT_RLIMIT ? "cpu" : l->pids == LIMIT_RLIMIT ? "pids" : NULL;
+	if (weak && (spec->flags & SPEC_STRICT)) {
+		err_set(err, CORDON_ERR_WEAK_HOST, "limits.strict: the %s limit can only be held in a weaker form here: %s", weak,
+		        l->why[0] ? l->why : "no usable cgroup controllers");
+		return err_hint(err, "`cordon doctor` says how to get a controller");
 	}
 	return 0;
 }

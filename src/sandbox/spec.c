@@ -6,7 +6,7 @@
 
 #define MAX_OPS 4096
 #define MAX_RULES 1024
-#define MAX_STRINGS 65536
+#define MAX_STRINGS (1u << 20) /* the kernel stops at fewer: a quarter of the stack limit, execve(2) */
 
 static void put_list(struct buf *b, const struct string_list *l)
 {

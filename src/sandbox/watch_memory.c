@@ -33,6 +33,7 @@
 #define FILL_RATE 8           /* bytes per ns that a sandbox may fill at most; what two cores do with huge pages */
 #define LOOK_MIN (5 * MS)
 #define LOOK_MAX (100 * MS)
+#define LEARN_INTERVAL (250 * MS)
 #define PASS_TRIES 3
 #define SHM_VALID (500 * MS)
 #define TWINS_MAX (100 * MS)
@@ -198,6 +199,9 @@ static uint64_t measure_proc(struct watch_memory *m, struct watch_proc *p)
 	if (!found)
 		return MIN(anon, kb_after(m->buf, "\nPss:", NULL));
 	p->shmem = kb_after(m->buf, "\nPss_Shmem:", NULL);
+	/* "Anonymous:" is the resident size at this very moment; statm's of a while ago would make later growth count twice */
+	m->base[(unsigned)p->pid % WATCH_PROCS] = (struct watch_base){
+		.pid = p->pid, .pass = m->pass, .pss = pss_anon, .anon = MAX(anon, kb_after(m->buf, "\nAnonymous:", NULL))};
 	return pss_anon;
 }
 
@@ -288,8 +292,8 @@ static uint64_t estimate_unseen(const struct watch_memory *m, uint64_t anon, uin
 	return seen > 0 && all > seen ? (uint64_t)((double)(all - seen) * ((double)anon / (double)seen)) : 0;
 }
 
-/* The pass described above; true: over. */
-static bool measure(struct watch_memory *m, uint64_t held)
+/* The pass described above; true: over. `full`: it goes on even when it knows that it is not. */
+static bool measure(struct watch_memory *m, uint64_t held, bool full)
 {
 	uint64_t anon = m->extra, mapped = 0, rest, seen_anon = 0;
 
@@ -302,7 +306,6 @@ static bool measure(struct watch_memory *m, uint64_t held)
 		if (p->rss == 0)
 			continue;
 		uint64_t bytes = measure_proc(m, p);
-		m->base[(unsigned)p->pid % WATCH_PROCS] = (struct watch_base){.pid = p->pid, .pass = m->pass, .pss = bytes, .anon = anon_of(m, p)};
 		anon += bytes;
 		mapped += p->shmem;
 		seen_anon += anon_of(m, p);
@@ -313,7 +316,7 @@ static bool measure(struct watch_memory *m, uint64_t held)
 			m->total += estimate_unseen(m, anon, seen_anon);
 			return true;
 		}
-		if (m->bound <= m->limit) {
+		if (m->bound <= m->limit && !full) {
 			m->total += estimate_unseen(m, anon, seen_anon);
 			return false;
 		}
@@ -341,10 +344,10 @@ static bool measure(struct watch_memory *m, uint64_t held)
  * A pass takes milliseconds. A process that was measured before it forked, and its child after, count some pages one and a half times; a
  * memfd may have been closed since it was counted. Nobody shall be killed for that: such a result is checked, but not for ever.
  */
-static bool measure_well(struct watch_memory *m, uint64_t held)
+static bool measure_well(struct watch_memory *m, uint64_t held, bool full)
 {
 	for (int tries = 1;; tries++) {
-		bool over = measure(m, held);
+		bool over = measure(m, held, full);
 		m->base_ok = !procs_changed(m);
 		if (!over || tries == PASS_TRIES || (m->base_ok && (m->memfd_bytes == 0 || m->fds_at == m->now)))
 			return over;
@@ -394,18 +397,23 @@ bool watch_memory_over(struct watch_memory *m, uint64_t now)
 	bool shm_known = now < m->shm_until && m->shared <= m->shm_shared + m->limit / 64 && held <= m->shm_held;
 	if (shm_known)
 		shm = MIN(shm, m->shm_exact + m->limit / 64);
-	if (anon + shm <= m->limit) {
-		m->bound = anon + shm;
-		m->total = anon + (shm_known ? m->shm_exact : held);
-	} else if (held == 0 && m->base_ok && anon_at_least(m) > m->limit) {
+	uint64_t least = m->base_ok ? anon_at_least(m) : 0;
+	bool fits = anon + shm <= m->limit;
+	/* Half full: learn who shares what, so that later the cheap figures alone can tell that the limit is passed. */
+	bool learn = anon + shm > m->limit / 2 && least < anon / 8 * 7 && (now >= m->next_learn || m->rss > m->pass_rss + m->limit / 8);
+	if (!fits && least + held > m->limit && (held == 0 || m->fds_at == now)) {
 		over = true;
-		m->bound = m->total = anon_at_least(m);
-	} else if (now >= m->next_pass || m->rss > m->pass_rss + gap / 2 || held > m->limit) {
-		over = measure_well(m, held);
+		m->bound = m->total = least + held;
+	} else if ((fits && learn) || (!fits && (now >= m->next_pass || m->rss > m->pass_rss + gap / 2 || held > m->limit))) {
+		over = measure_well(m, held, learn);
 		m->pass_rss = m->rss;
 		m->pass_cost = watch_clock() - now;
 		/* copying on write changes what is held without changing any resident size, so passes go on; but not all the time */
 		m->next_pass = now + MAX((m->limit - MIN(m->limit, m->total)) / FILL_RATE, m->pass_cost * (watch_memory_close(m) ? 2 : 5));
+		m->next_learn = now + LEARN_INTERVAL;
+	} else if (fits) {
+		m->bound = anon + shm;
+		m->total = anon + (shm_known ? m->shm_exact : held);
 	}
 	gap = m->limit - MIN(m->limit, m->bound);
 	m->next_look = now + MIN(MAX(gap / FILL_RATE, LOOK_MIN), LOOK_MAX);

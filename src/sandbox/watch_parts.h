@@ -44,7 +44,7 @@ struct watch_memory {
 	uint64_t bound;          /* … and what it was at most */
 	uint64_t memfd_bytes, unlinked_bytes; /* of the last scan of descriptors */
 	uint64_t now;
-	uint64_t next_look, next_fds, next_pass, pass_cost, fds_at; /* monotonic ns */
+	uint64_t next_look, next_fds, next_pass, next_learn, pass_cost, fds_at; /* monotonic ns */
 	uint64_t host_free, host_shared, fds_shared; /* sysinfo(): the best since the last look, since the last scan */
 	uint64_t shm_exact, shm_shared, shm_held, shm_until; /* what full smaps said last, and of which sums */
 	uint64_t pass_rss;       /* sum of resident sizes at the last pass */

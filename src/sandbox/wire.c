@@ -163,13 +163,12 @@ int wire_recv(int sock, struct wire_msg *out, struct cordon_error *err)
 	struct iovec iov[2] = {{&h, sizeof(h)}, {body, sizeof(body)}};
 	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof(control)};
 	ssize_t n;
+	/* ECONNRESET: the other side closed without reading all we sent. That is told once, before what it sent itself. */
 	do
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	int result = -1;
-	if (n < 0 && errno == ECONNRESET) {
-		result = 0;
-	} else if (n < 0) {
+	if (n < 0) {
 		err_sys(err, "cannot receive from the sandbox");
 	} else {
 		take_fds(&m, out);
