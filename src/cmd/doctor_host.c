@@ -289,6 +289,10 @@ static void check_idmapped(struct doctor *d, const struct check *check, struct f
 		found(f, CHECK_INFO, "not needed", "files inside have your own id");
 		return;
 	}
+	if (d->ids.mode != IDMAP_RANGE) {
+		found(f, CHECK_NO, "", "they need the ranges of ids that are missing above");
+		return;
+	}
 	if (needs_home(d, f))
 		return;
 	if (!d->namespaces) {

@@ -207,8 +207,9 @@ static char *copy_item(const char *value, struct cordon_error *err)
 static char *check_env_name(const char *value, struct cordon_error *err)
 {
 	if (!env_name_valid(value, strlen(value))) {
-		err_set(err, CORDON_ERR_INPUT, "'%.*s' is not a variable name (write letters, digits and _, no digit first)",
-		        (int)MIN(strcspn(value, "="), (size_t)60), value);
+		char name[61] = ""; /* without what comes after "=", which may be a secret */
+		memcpy(name, value, MIN(strcspn(value, "="), sizeof(name) - 1));
+		err_set(err, CORDON_ERR_INPUT, "'%s' is not a variable name (write letters, digits and _, no digit first)", name);
 		if (strchr(value, '='))
 			err_hint(err, "to give a variable a value use env.set");
 		return NULL;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The watcher: a process of its own, on the host's side, for limits that no kernel object holds here. It looks every 5 ms at what a
- * sandbox uses and kills its pid 1 when it is over; that is weaker than a controller (it can be outrun for a few milliseconds), so
+ * sandbox uses and kills all of it when it is over; that is weaker than a controller (it can be outrun for a few milliseconds), so
  * results call it `weak` and report the overshoot that was seen.
+ *
+ * The watcher competes with the sandbox for the CPU. Run by root it takes a real-time priority. Run by an ordinary user it cannot raise
+ * itself, so whoever starts the sandbox should lower it: nice 19 for pid 1 (inherited), a session of its own, and, where the CPU limit is an
+ * affinity mask, at least one CPU left out of it. Without any of these 200 busy processes on two CPUs outrun it by far.
  *
  * Memory: resident set sizes first (cheap, too high when pages are shared), proportional ones (exact, slow) only when the cheap sum is over
  * the limit; plus blocks of memfds that are open but not mapped, each inode once; plus the sandbox's tmpfs.
@@ -29,7 +33,8 @@ struct watch_request {
 	uint64_t disk;    /* 0: do not watch disk */
 	uint64_t inodes;  /* with disk: most files below the writable trees */
 	int init_pidfd;   /* pid 1 of the sandbox; killed when over, and the watcher ends when it dies */
-	int proc_fd;      /* the sandbox's own /proc (lists exactly its processes), O_DIRECTORY; -1 if memory is 0 */
+	int proc_fd;      /* the sandbox's own /proc (lists exactly its processes), O_DIRECTORY. -1: none, allowed if memory is 0; deleted
+	                   * files that are still open then do not count as disk */
 	int tmpfs_fd;     /* a descriptor on the sandbox's tmpfs, for fstatfs; -1: none */
 	int tree_fds[2];  /* the writable trees (workspace upper, home); -1: none */
 	int record_fd;    /* the memfd */
@@ -38,7 +43,11 @@ struct watch_request {
 /* A new record: a memfd of one page, zeroed. */
 int watch_record_new(struct cordon_error *err);
 
-/* The body of the watcher process; returns when the sandbox is gone. Never touches anything but the descriptors it was given. */
+/*
+ * The body of the watcher process (forked, one thread); returns when the sandbox is gone. Uses nothing but the descriptors it was given and
+ * /proc/self. Becomes a session of its own, changes its priority, and joins the sandbox's ipc namespace to count its segments; as an ordinary
+ * user that takes its user namespace as well, where RLIMIT_NPROC then counts the watcher as one process more.
+ */
 void watch_run(const struct watch_request *req);
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -67,6 +68,8 @@ static void pid1(int sock, unsigned uid, unsigned gid, int (*body)(int))
 	snprintf(map, sizeof(map), "0 %u 1", gid);
 	ok = ok && write_file("/proc/self/gid_map", map) && setsid() >= 0;
 	ok = ok && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("proc", "/proc", "proc", 0, NULL) == 0;
+	if (uid != 0) /* as watch.h asks for */
+		setpriority(PRIO_PROCESS, 0, 19);
 	int proc_fd = ok ? open("/proc", O_RDONLY | O_DIRECTORY) : -1;
 	if (proc_fd < 0)
 		_exit(97);
