@@ -11,25 +11,27 @@
 
 #define BENCH_PROGRAM "/bin/true"
 #define BENCH_CANDIDATES_MAX 8
+#define BENCH_ID "cordon-bench-0000000000-0000000000" /* room for the id of a container */
+#define BENCH_UNIFIED "/sys/fs/cgroup/unified"
 
 struct candidate {
 	const char *name;
-	const char *program;  /* path */
-	struct strlist argv;  /* argv[0] included */
-	bool unique_id;       /* the last argument has to be another one each time */
-	int mount_ns;         /* run it in this mount namespace, -1: in ours */
-	const char *how;      /* the configuration, for people */
-	char version[96];     /* empty: none */
+	const char *program;       /* path */
+	struct strlist argv;       /* argv[0] included */
+	bool unique_id;            /* the last argument has to be another one each time */
+	int mount_ns;              /* run it in this mount namespace, -1: in ours */
+	const char *how;           /* the configuration, for people */
+	char version[96];          /* empty: none */
 	struct cordon_error error; /* code CORDON_OK: it works; else it was not measured */
-	double *ms;           /* one per run that succeeded */
+	double *ms;                /* one per run that succeeded */
 	size_t count;
-	size_t failures;      /* runs that failed although the first ones worked; `error` then tells of the last */
+	size_t failures; /* runs that failed although the first ones worked; `error` then tells of the last */
 };
 
 struct bench {
-	char dir[128];  /* for bundles and states of runtimes; empty until it is needed */
-	int errors;     /* a memfd: what a candidate says on stderr */
-	int own_ns;     /* our own mount namespace; -1 until it is needed */
+	char dir[128]; /* for bundles and states of runtimes; empty until it is needed */
+	int errors;    /* a memfd: what a candidate says on stderr */
+	int own_ns;    /* our own mount namespace; -1 until it is needed */
 	unsigned serial;
 	struct candidate candidates[BENCH_CANDIDATES_MAX];
 	size_t count;
@@ -50,7 +52,22 @@ void bench_clean_up(struct bench *b);
 /* Runs a candidate once, by posix_spawn and waitpid; the time between in *ms. Fails if it does not exit with status 0. */
 int bench_run(struct bench *b, struct candidate *c, double *ms, struct cordon_error *err);
 
-/* A signal asked us to end. */
-bool bench_interrupted(void);
+/* ---- for the files of the candidates ----------------------------------------------------------------------------------------- */
+
+/* /bin, /lib and so on: links into /usr on most hosts, directories on others. NULL-terminated, without the slash. */
+extern const char *const bench_top_dirs[];
+/* 1: a link, to `target`; 0: a directory; -1: not there. */
+int bench_top_link(const char *name, char *target, size_t size);
+
+int bench_add_words(struct strlist *argv, const char *const *words, struct cordon_error *err);
+
+/* The command line for crun or runc, with a global option (or NULL), and a bundle for it; lean: without filter and limits. */
+int bench_oci_argv(struct bench *b, struct candidate *c, const char *option, bool lean, struct cordon_error *err);
+
+/* Makes the candidate run where BENCH_UNIFIED is not mounted. CORDON_ERR_INPUT: that is of no use on this host. */
+int bench_private_view(struct bench *b, struct candidate *c, struct cordon_error *err);
+
+/* How many signals asked us to end: after one the current run is waited for, after two it is killed. */
+int bench_interrupted(void);
 
 #endif

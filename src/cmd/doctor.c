@@ -28,9 +28,10 @@ const struct option_def doctor_options[] = {
 	{0},
 };
 
-const char doctor_about[] = "Each guarantee is tried, as the caller, in the way a sandbox needs it: ✓ yes, ~ weaker, ✗ no, • for information. Under\n"
-			    "what is missing stands the command that gets it. Exit status: 0 if this host gives every guarantee as strongly as this\n"
-			    "version of cordon can use it, 1 if one is weaker or missing, 125 if the check itself failed.";
+const char doctor_about[] =
+	"Each guarantee is tried, as the caller, in the way a sandbox needs it: ✓ yes, ~ weaker, ✗ no, • for information. Under\n"
+	"what is missing stands the command that gets it. Exit status: 0 if this host gives every guarantee as strongly as this\n"
+	"version of cordon can use it, 1 if one is weaker or missing, 125 if the check itself failed.";
 
 struct report {
 	struct {
@@ -83,8 +84,10 @@ static void print_row(const struct check *c, const struct finding *f, int name_w
 {
 	static const struct {
 		const char *symbol, *colour;
-	} looks[] = {
-		[CHECK_YES] = {"✓", "\033[32m"}, [CHECK_WEAKER] = {"~", "\033[33m"}, [CHECK_NO] = {"✗", "\033[1;31m"}, [CHECK_INFO] = {"•", "\033[2m"}};
+	} looks[] = {[CHECK_YES] = {"✓", "\033[32m"},
+	             [CHECK_WEAKER] = {"~", "\033[33m"},
+	             [CHECK_NO] = {"✗", "\033[1;31m"},
+	             [CHECK_INFO] = {"•", "\033[2m"}};
 	const char *colour = *colours->off ? looks[f->status].colour : "";
 
 	printf("  %s%s%s %-*s  %-*s  %s\n", colour, looks[f->status].symbol, colours->off, name_width, c->name, by_width, f->by, f->detail);

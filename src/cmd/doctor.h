@@ -33,10 +33,10 @@ struct doctor {
 	struct limits_host limits;
 	struct cordon_error limits_error;
 	bool limits_known;
-	bool why_said;       /* the reason for weaker limits was told once */
-	bool namespaces;     /* user namespaces work: the others can be tried */
-	bool home;           /* the state directory can be used */
-	bool sandboxes;      /* a sandbox started, and took sandbox_ms; or see sandbox_error */
+	bool why_said;   /* the reason for weaker limits was told once */
+	bool namespaces; /* user namespaces work: the others can be tried */
+	bool home;       /* the state directory can be used */
+	bool sandboxes;  /* a sandbox started, and took sandbox_ms; or see sandbox_error */
 	double sandbox_ms;
 	struct cordon_error sandbox_error;
 	const char *disk_by; /* as a sandbox reported it */

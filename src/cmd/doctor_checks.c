@@ -146,22 +146,24 @@ static const struct {
 	{"/proc/sys/user/max_user_namespaces", 0, false, "sudo sysctl -w user.max_user_namespaces=15000"},
 	{"/proc/sys/kernel/unprivileged_userns_clone", 0, true, "sudo sysctl -w kernel.unprivileged_userns_clone=1"},
 	{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1, true,
-	 "sudo make install APPARMOR=yes   (or: sudo install -m 644 deploy/apparmor/cordon /etc/apparmor.d/ && sudo apparmor_parser -r "
-	 "/etc/apparmor.d/cordon)"},
+         "sudo make install APPARMOR=yes   (or: sudo install -m 644 deploy/apparmor/cordon /etc/apparmor.d/ && sudo apparmor_parser -r "
+         "/etc/apparmor.d/cordon)"},
 };
 
 static void userns_fix(struct finding *f)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(userns_settings); i++)
-		if (read_setting(userns_settings[i].path) == userns_settings[i].value && (!userns_settings[i].users_only || geteuid() != 0)) {
+		if (read_setting(userns_settings[i].path) == userns_settings[i].value &&
+		    (!userns_settings[i].users_only || geteuid() != 0)) {
 			found_fix(f, "%s", userns_settings[i].fix);
 			return;
 		}
 	if (in_container())
 		found_fix(f, "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-			     "--security-opt systempaths=unconfined …");
+		             "--security-opt systempaths=unconfined …");
 	else
-		found_fix(f, "not from inside a chroot; a kernel with CONFIG_USER_NS; in a container, one without a seccomp filter on clone");
+		found_fix(f,
+		          "not from inside a chroot; a kernel with CONFIG_USER_NS; in a container, one without a seccomp filter on clone");
 }
 
 static void check_userns(struct doctor *d, const struct check *check, struct finding *f)
@@ -197,9 +199,12 @@ static void check_namespace(struct doctor *d, const struct check *check, struct 
 		uint64_t flag;
 		const char *by, *sysctl;
 	} kinds[] = {
-		{CLONE_NEWPID, "CLONE_NEWPID", "user.max_pid_namespaces"}, {CLONE_NEWNS, "CLONE_NEWNS", "user.max_mnt_namespaces"},
-		{CLONE_NEWNET, "CLONE_NEWNET", "user.max_net_namespaces"}, {CLONE_NEWIPC, "CLONE_NEWIPC", "user.max_ipc_namespaces"},
-		{CLONE_NEWUTS, "CLONE_NEWUTS", "user.max_uts_namespaces"}, {CLONE_NEWCGROUP, "CLONE_NEWCGROUP", "user.max_cgroup_namespaces"},
+		{CLONE_NEWPID, "CLONE_NEWPID", "user.max_pid_namespaces"},
+		{CLONE_NEWNS, "CLONE_NEWNS", "user.max_mnt_namespaces"},
+		{CLONE_NEWNET, "CLONE_NEWNET", "user.max_net_namespaces"},
+		{CLONE_NEWIPC, "CLONE_NEWIPC", "user.max_ipc_namespaces"},
+		{CLONE_NEWUTS, "CLONE_NEWUTS", "user.max_uts_namespaces"},
+		{CLONE_NEWCGROUP, "CLONE_NEWCGROUP", "user.max_cgroup_namespaces"},
 	};
 	struct cordon_error err = {0};
 
@@ -212,8 +217,9 @@ static void check_namespace(struct doctor *d, const struct check *check, struct 
 			found(f, CHECK_YES, kinds[i].by, "%s", check->about);
 		else {
 			found(f, CHECK_NO, "", "%s", err.message);
-			found_fix(f, "%s%s%s", err.sys_errno == ENOSPC ? "sudo sysctl -w " : "a kernel built with namespaces of this kind (",
-				  kinds[i].sysctl, err.sys_errno == ENOSPC ? "=15000" : ")");
+			found_fix(f, "%s%s%s",
+			          err.sys_errno == ENOSPC ? "sudo sysctl -w " : "a kernel built with namespaces of this kind (",
+			          kinds[i].sysctl, err.sys_errno == ENOSPC ? "=15000" : ")");
 		}
 	}
 }
@@ -230,7 +236,8 @@ static void check_ids(struct doctor *d, const struct check *check, struct findin
 		      (unsigned)geteuid(), d->ids_error.message[0] ? "; " : "", d->ids_error.message);
 	}
 	if (d->ids.mode != IDMAP_RANGE)
-		found_fix(f, "%s", geteuid() ? "sudo cordon run …" : "docker run --userns=host …, or run cordon outside this user namespace");
+		found_fix(f, "%s",
+		          geteuid() ? "sudo cordon run …" : "docker run --userns=host …, or run cordon outside this user namespace");
 }
 
 /* ---- system calls ------------------------------------------------------------------------------------------------------------ */
@@ -433,7 +440,7 @@ static void check_landlock(struct doctor *d, const struct check *check, struct f
 	static const struct {
 		const char *adds, *since;
 	} abis[] = {
-		{"files", "5.13"}, {"links between directories", "5.19"}, {"truncate", "6.2"}, {"TCP ports", "6.7"},
+		{"files", "5.13"},         {"links between directories", "5.19"},    {"truncate", "6.2"}, {"TCP ports", "6.7"},
 		{"device ioctls", "6.10"}, {"signals and abstract sockets", "6.12"},
 	};
 	const int known = (int)ARRAY_SIZE(abis), needed = 3; /* before ABI 3 a write by truncate(2) gets past it */
@@ -445,12 +452,13 @@ static void check_landlock(struct doctor *d, const struct check *check, struct f
 	(void)check;
 	if (abi == 0) {
 		found(f, CHECK_NO, "", "no second wall behind the mounts; cordon refuses to run without --allow-weak landlock");
-		found_fix(f, kernel_at_least(5, 13) ? "add landlock to the lsm= list on the kernel's command line, and boot" : "Linux 5.13 or later");
+		found_fix(f, kernel_at_least(5, 13) ? "add landlock to the lsm= list on the kernel's command line, and boot"
+		                                    : "Linux 5.13 or later");
 		return;
 	}
 	for (int i = abi < known ? abi : 0; i < known; i++)
-		len += (size_t)snprintf(list + len, sizeof(list) - len, abi < known ? "%s%s (Linux %s)" : "%s%s", len ? ", " : "", abis[i].adds,
-					abis[i].since);
+		len += (size_t)snprintf(list + len, sizeof(list) - len, abi < known ? "%s%s (Linux %s)" : "%s%s", len ? ", " : "",
+		                        abis[i].adds, abis[i].since);
 	snprintf(by, sizeof(by), "Landlock ABI %d", abi);
 	found(f, abi < needed ? CHECK_WEAKER : CHECK_YES, by, "%s%s", abi < known ? "does not cover: " : "", list);
 	if (abi < needed)

@@ -40,7 +40,7 @@ static void limits_fix(struct finding *f, bool some_delegated)
 		found_fix(f, "unset CORDON_LIMITS");
 	else if (geteuid() != 0 && on_cgroup2() && access("/run/systemd/system", F_OK) == 0 && some_delegated)
 		found_fix(f, "sudo mkdir -p ${F%%/*}; printf '[Service]\\nDelegate=cpu memory pids\\n' | sudo tee $F   (F=" DELEGATE_FILE
-			     "; then log in again)");
+		             "; then log in again)");
 	else if (geteuid() != 0 && on_cgroup2() && access("/run/systemd/system", F_OK) == 0)
 		found_fix(f, "systemd-run --user --scope -p Delegate=yes -- cordon run …");
 	else if (geteuid() != 0)
@@ -74,7 +74,8 @@ static void check_limit(struct doctor *d, const struct check *check, struct find
 		found(f, CHECK_NO, "", "%s", d->limits_error.message);
 		limits_fix(f, false);
 	} else if (limits[i].method == LIMIT_RLIMIT) {
-		found(f, CHECK_WEAKER, limits[i].fallback, "%s%s%s", limits[i].weaker, d->why_said ? "" : "; ", d->why_said ? "" : d->limits.why);
+		found(f, CHECK_WEAKER, limits[i].fallback, "%s%s%s", limits[i].weaker, d->why_said ? "" : "; ",
+		      d->why_said ? "" : d->limits.why);
 		d->why_said = true;
 		limits_fix(f, d->limits.memory == LIMIT_CGROUP2);
 	} else {
@@ -197,10 +198,14 @@ static bool needs_sandbox(const struct doctor *d, struct finding *f)
 	return !d->sandboxes;
 }
 
-/* A handler behind a pipe is started by the kernel, outside, whatever RLIMIT_CORE says, unless that is 1: see core(5), fs/coredump.c. */
+/*
+ * A handler behind a pipe is started by the kernel, outside, whatever RLIMIT_CORE says, unless that is 1 (fs/coredump.c); and a limit of 1
+ * helps only if it cannot be lowered. A handler behind a socket ("@", Linux 6.16) does not look at the limit.
+ */
 static void check_core(struct doctor *d, const struct check *check, struct finding *f)
 {
-	static const char *const argv[] = {"/bin/cat", "/proc/self/limits", NULL};
+	static const char show[] = "sh -c 'ulimit -c 0 && exec cat /proc/self/limits' 2>/dev/null || cat /proc/self/limits";
+	static const char *const argv[] = {"/bin/sh", "-c", show, NULL};
 	struct cordon_error err = {0};
 	struct trial t;
 	char pattern[128] = "";
@@ -215,12 +220,12 @@ static void check_core(struct doctor *d, const struct check *check, struct findi
 	}
 	fs_read_small(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof(pattern));
 	pattern[strcspn(pattern, "\n ")] = '\0';
-	if (limit == 0 && (pattern[0] == '|' || pattern[0] == '@')) {
-		found(f, CHECK_WEAKER, "RLIMIT_CORE=0", "no files, but %.80s outside is handed every crash inside", pattern + 1);
+	if (pattern[0] == '@' || (pattern[0] == '|' && limit == 0)) {
+		found(f, CHECK_WEAKER, "RLIMIT_CORE", "no files, but %.80s outside is handed every crash inside", pattern + 1);
 		found_fix(f, "sudo sysctl -w kernel.core_pattern=core");
 		return;
 	}
-	found(f, CHECK_YES, limit ? "RLIMIT_CORE=1" : "RLIMIT_CORE=0", "%s", check->about);
+	found(f, CHECK_YES, "RLIMIT_CORE", "%s", check->about);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------- */
@@ -231,9 +236,10 @@ static const char *filesystem_name(long type)
 		long type;
 		const char *name;
 	} names[] = {
-		{0xef53, "ext4"},         {0x58465342, "xfs"},   {0x9123683e, "btrfs"}, {0x01021994, "tmpfs"}, {0x794c7630, "overlayfs"},
-		{0x6969, "NFS"},          {0x65735546, "FUSE"},  {0x2fc12fc1, "zfs"},   {0xf2f52010, "f2fs"},  {0x01021997, "9p"},
-		{(long)0xff534d42, "CIFS"}, {(long)0xfe534d42, "SMB"}, {0xca451a4e, "bcachefs"}, {0x4d44, "FAT"}, {0x858458f6, "ramfs"},
+		{0xef53, "ext4"},          {0x58465342, "xfs"}, {0x9123683e, "btrfs"},      {0x01021994, "tmpfs"},
+		{0x794c7630, "overlayfs"}, {0x6969, "NFS"},     {0x65735546, "FUSE"},       {0x2fc12fc1, "zfs"},
+		{0xf2f52010, "f2fs"},      {0x01021997, "9p"},  {(long)0xff534d42, "CIFS"}, {(long)0xfe534d42, "SMB"},
+		{0xca451a4e, "bcachefs"},  {0x4d44, "FAT"},     {0x858458f6, "ramfs"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -378,8 +384,10 @@ static const struct {
 } interpreters[] = {
 	{"python", "python3", {"/usr/bin/python3"}},
 	{"javascript", "nodejs", {"/usr/bin/node"}},
-	{"typescript", "esbuild", {"/usr/bin/esbuild", "/usr/share/nodejs/typescript", "/usr/lib/node_modules/typescript",
-				   "/usr/local/lib/node_modules/typescript"}},
+	{"typescript",
+         "esbuild",
+         {"/usr/bin/esbuild", "/usr/share/nodejs/typescript", "/usr/lib/node_modules/typescript",
+          "/usr/local/lib/node_modules/typescript"}},
 	{"ruby", "ruby", {"/usr/bin/ruby"}},
 	{"bash", "bash", {"/usr/bin/bash", "/bin/bash"}},
 };

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -104,8 +105,8 @@ static int make_ruleset(const struct sandbox_spec *spec, struct cordon_error *er
 static int send_view(struct birth *b, const struct mounts_view *view, struct cordon_error *err)
 {
 	const int fds[] = {view->proc_fd, view->root_fd};
-	if (b->limits->memory != LIMIT_RLIMIT || view->proc_fd < 0)
-		return 0;
+	if (view->proc_fd < 0)
+		return 0; /* weakened builds only */
 	return wire_send(b->handshake, WIRE_READY, NULL, fds, ARRAY_SIZE(fds), err);
 }
 
@@ -190,12 +191,15 @@ _Noreturn void birth_run(struct birth *b)
 		.ids = *b->ids,
 		.disk = b->spec->disk,
 		.data_limit = b->limits->memory == LIMIT_RLIMIT ? b->spec->memory : 0,
-		/* as a user init has the same id as the commands and counts as one of them */
-		.proc_limit = b->limits->pids == LIMIT_RLIMIT ? b->spec->pids + (b->ids->mode == IDMAP_SELF) : 0,
+		/* as a user init and the watcher have the same id as the commands and count as two of them */
+		.proc_limit = b->limits->pids == LIMIT_RLIMIT ? b->spec->pids + (b->ids->mode == IDMAP_SELF ? 2 : 0) : 0,
 		.weaken = b->spec->weaken,
 	};
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	setsid();
+	/* a user's watcher cannot have real-time priority: what it watches stands back instead, or hundreds of hogs keep it from the CPU */
+	if (b->limits->memory == LIMIT_RLIMIT && b->ids->mode == IDMAP_SELF)
+		setpriority(PRIO_PROCESS, 0, 19);
 	if (set_up(b, &config, &err) < 0 || lock_down(b, &config, &err) < 0) {
 		_cleanup_buf_ struct buf body = {0};
 		error_encode(&err, &body);

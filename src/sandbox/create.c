@@ -248,11 +248,6 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	close(pair[1]);
 	if (s->pid < 0 || support_child(host, spec, &want, scratch, s, err) < 0 || send_created(s, sock, err) < 0)
 		goto fail;
-	if (s->limits.memory != LIMIT_RLIMIT) {
-		cleanup_fd(&s->handshake);
-		s->handshake = -1;
-		s->watch_at_ms = clock_ms() + WATCH_DELAY_MS;
-	}
 	return 0;
 fail:
 	abandon(s);
@@ -265,7 +260,10 @@ void sandbox_handshake(struct sandbox *s)
 	if (wire_recv(s->handshake, &msg, NULL) > 0 && msg.fd_count == 2) {
 		s->proc_fd = wire_take_fd(&msg, 0);
 		s->root_fd = wire_take_fd(&msg, 1);
-		sandbox_start_watcher(s);
+		if (s->limits.memory == LIMIT_RLIMIT)
+			sandbox_start_watcher(s);
+		else
+			s->watch_at_ms = clock_ms() + WATCH_DELAY_MS;
 	}
 	cleanup_fd(&s->handshake);
 	s->handshake = -1;
@@ -297,7 +295,7 @@ void sandbox_start_watcher(struct sandbox *s)
 	prctl(PR_SET_NAME, "cordon-watch", 0, 0, 0);
 	int workspace = open_tree_dir(s, "upper");
 	struct watch_request req = {
-		.memory = s->proc_fd >= 0 ? s->memory : 0,
+		.memory = s->limits.memory == LIMIT_RLIMIT ? s->memory : 0,
 		.disk = s->disk,
 		.inodes = MAX(s->disk / INODE_PER_BYTES, (uint64_t)1024),
 		.init_pidfd = s->pidfd,

@@ -52,18 +52,15 @@ static const char *decimal(uint64_t n, char buf[24])
 {
 	char *p = buf + 23;
 
-	*p = '\0';
-	do
+	for (*p = '\0'; p == buf + 23 || n > 0; n /= 10)
 		*--p = (char)('0' + n % 10);
-	while (n /= 10);
 	return p;
 }
 
 /* "NAME/FILE"; names are checked by limits_create() and fit. */
 static const char *join(char path[PATH_SIZE], const char *name, const char *file)
 {
-	char *p = put(put(path, path + PATH_SIZE, name), path + PATH_SIZE, "/");
-	put(p, path + PATH_SIZE, file);
+	put(put(put(path, path + PATH_SIZE, name), path + PATH_SIZE, "/"), path + PATH_SIZE, file);
 	return path;
 }
 
@@ -193,10 +190,10 @@ static int enable_controllers(int dir, unsigned which)
 	int r = write_file(dir, "cgroup.subtree_control", words + 1);
 	if (r == 0 || r == -EBUSY || !(which & (which - 1)))
 		return r;
-	if ((which & MEMORY) && enable_controllers(dir, MEMORY) < 0)
-		return r;
-	enable_controllers(dir, which & PIDS);
-	enable_controllers(dir, which & CPU);
+	if (enable_controllers(dir, which & MEMORY) == 0) {
+		enable_controllers(dir, which & PIDS);
+		enable_controllers(dir, which & CPU);
+	}
 	return r;
 }
 
@@ -349,8 +346,7 @@ void limits_host_close(struct limits_host *host)
 
 static int open_file(int dir, const char *name, const char *file, int flags)
 {
-	char path[PATH_SIZE];
-	return openat(dir, join(path, name, file), flags | O_CLOEXEC);
+	return openat(dir, join((char[PATH_SIZE]){0}, name, file), flags | O_CLOEXEC);
 }
 
 /* Writes a limit. `optional`: not an error on kernels without that file. 0 or -1 with *err. */

@@ -4,12 +4,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/fs.h"
 #include "base/util.h"
 #include "sandbox/limits.h"
+#include "sandbox/owner.h"
 
 #define PATH_SIZE (LIMITS_NAME_MAX + 48)
 #define RMDIR_TRIES 100 /* of a millisecond each */
@@ -25,16 +26,6 @@ static void concat(char path[PATH_SIZE], const char *a, const char *b, const cha
 	path[n] = '\0';
 }
 
-/* Up to size - 1 bytes as a string; the length or -1. */
-static ssize_t read_all(const char *path, char *buf, size_t size)
-{
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, buf, size - 1);
-
-	buf[MAX(n, 0)] = '\0';
-	return n;
-}
-
 /*
  * The number may belong to another process by now: the pidfd pins whoever has it, and /proc says whether that one is a member. If the
  * process dies in between, the signal goes nowhere.
@@ -45,7 +36,7 @@ static void kill_member(const char *pid, const char *name)
 	_cleanup_fd_ int pidfd = (int)syscall(SYS_pidfd_open, strtol(pid, NULL, 10), 0);
 
 	concat(path, "/proc/", pid, "/cgroup");
-	if (pidfd >= 0 && read_all(path, text, sizeof(text)) > 0 && strstr(text, name))
+	if (pidfd >= 0 && fs_read_small(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, name))
 		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 }
 
@@ -92,39 +83,6 @@ void limits_kill(const struct limits_host *host, const struct limits *l)
 		kill_cgroup(host->v2_fd, l->name);
 }
 
-/* "PIDNSINODE-PID-STARTTIME.ID" of our pid namespace, and no such process with that start time any more. In doubt: not dead. */
-static bool owner_is_dead(const char *name, uint64_t pidns)
-{
-	char path[PATH_SIZE], stat_line[1024], pid_text[24], *end;
-	size_t pid_len;
-
-	if (name[0] < '0' || name[0] > '9' || strtoull(name, &end, 10) != pidns || *end != '-')
-		return false;
-	const char *pid = end + 1;
-	pid_len = strspn(pid, "0123456789");
-	if (pid_len == 0 || pid_len >= sizeof(pid_text) || pid[pid_len] != '-' || strspn(pid + pid_len + 1, "0123456789") == 0)
-		return false;
-	uint64_t start = strtoull(pid + pid_len + 1, &end, 10);
-	if (*end != '.')
-		return false;
-	memcpy(pid_text, pid, pid_len);
-	pid_text[pid_len] = '\0';
-
-	concat(path, "/proc/", pid_text, "/stat");
-	if (read_all(path, stat_line, sizeof(stat_line)) < 0)
-		return errno == ENOENT || errno == ESRCH;
-	const char *p = strrchr(stat_line, ')'); /* the name before it may contain anything; state, field 3, follows (proc(5)) */
-	if (!p || p[1] != ' ')
-		return false;
-	p += 2;
-	if (*p == 'Z' || *p == 'X') /* launchers have one thread; where nobody reaps, their zombies stay for ever */
-		return true;
-	for (int field = 3; field < 22 && p; field++)
-		if ((p = strchr(p, ' ')))
-			p++;
-	return p && strtoull(p, NULL, 10) != start;
-}
-
 static void remove_cgroup(int parent, const char *name)
 {
 	for (int i = 0; unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno == EBUSY && i < RMDIR_TRIES; i++) {
@@ -133,7 +91,7 @@ static void remove_cgroup(int parent, const char *name)
 	}
 }
 
-static void sweep_hierarchy(int subtree, uint64_t pidns)
+static void sweep_hierarchy(int subtree)
 {
 	int fd = subtree < 0 ? -1 : openat(subtree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -143,22 +101,14 @@ static void sweep_hierarchy(int subtree, uint64_t pidns)
 		return;
 	}
 	for (struct dirent *e; (e = readdir(dir));)
-		if (strlen(e->d_name) < LIMITS_NAME_MAX && owner_is_dead(e->d_name, pidns))
+		if (strlen(e->d_name) < LIMITS_NAME_MAX && owner_is_dead(e->d_name))
 			remove_cgroup(subtree, e->d_name);
 }
 
 void limits_sweep(const struct limits_host *host)
 {
-	struct stat ns;
-	char self[24];
-	ssize_t n = readlink("/proc/self", self, sizeof(self) - 1);
-
-	/* With a /proc of another pid namespace, live owners would look dead. */
-	if (n <= 0 || (self[n] = '\0', strtol(self, NULL, 10)) != getpid() || stat("/proc/self/ns/pid", &ns) < 0)
-		return;
 	/* v2 first: there one write kills all members at once, and the other hierarchies are empty then. */
-	sweep_hierarchy(host->v2_fd, ns.st_ino);
-	sweep_hierarchy(host->pids_fd, ns.st_ino);
-	sweep_hierarchy(host->memory_fd, ns.st_ino);
-	sweep_hierarchy(host->cpu_fd, ns.st_ino);
+	const int subtrees[] = {host->v2_fd, host->pids_fd, host->memory_fd, host->cpu_fd};
+	for (size_t i = 0; i < ARRAY_SIZE(subtrees); i++)
+		sweep_hierarchy(subtrees[i]);
 }

@@ -281,7 +281,8 @@ void watch_run(const struct watch_request *req)
 	if (w->record == MAP_FAILED)
 		w->record = &fallback;
 	watch_memory_init(&w->memory, req->memory, proc_fd, req->tmpfs_fd, req->record_fd);
-	hurry(w);
+	if (req->memory) /* disks fill more slowly */
+		hurry(w);
 	for (;;) {
 		uint64_t wait = next_tick(w);
 		struct timespec ts = {.tv_nsec = (long)wait};

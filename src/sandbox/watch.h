@@ -5,8 +5,8 @@
  * results call it `weak` and report the overshoot that was seen.
  *
  * The watcher competes with the sandbox for the CPU. Run by root it takes a real-time priority. Run by an ordinary user it cannot raise
- * itself, so whoever starts the sandbox should lower it: nice 19 for pid 1 (inherited), a session of its own, and, where the CPU limit is an
- * affinity mask, at least one CPU left out of it. Without any of these 200 busy processes on two CPUs outrun it by far.
+ * itself, so whoever starts the sandbox should lower it: nice 19 for pid 1 (inherited), a session of its own, and, where the CPU limit is
+ * an affinity mask, at least one CPU left out of it. Without any of these 200 busy processes on two CPUs outrun it by far.
  *
  * Memory: resident set sizes first (cheap, too high when pages are shared), proportional ones (exact, slow) only when the cheap sum is over
  * the limit; plus blocks of memfds that are open but not mapped, each inode once; plus the sandbox's tmpfs.
@@ -45,8 +45,8 @@ int watch_record_new(struct cordon_error *err);
 
 /*
  * The body of the watcher process (forked, one thread); returns when the sandbox is gone. Uses nothing but the descriptors it was given and
- * /proc/self. Becomes a session of its own, changes its priority, and joins the sandbox's ipc namespace to count its segments; as an ordinary
- * user that takes its user namespace as well, where RLIMIT_NPROC then counts the watcher as one process more.
+ * /proc/self. Becomes a session of its own, changes its priority, and joins the sandbox's ipc namespace to count its segments; as an
+ * ordinary user that takes its user namespace as well, where RLIMIT_NPROC then counts the watcher as one process more.
  */
 void watch_run(const struct watch_request *req);
 

@@ -45,3 +45,12 @@ what_is_left() {
 	echo "scratch $(find "$CORDON_HOME/scratch" "$TMP/user/state/scratch" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)"
 }
 same_as_before() { [[ $(what_is_left) == "$1" ]]; }
+
+# build_api: compiles api.c against the libcordon of the build under test to $api; 1 where that cannot be done.
+build_api() {
+	local sanitize=()
+	((CORDON_SANITIZED)) && sanitize=(-fsanitize=address,undefined)
+	api=$TMP/api
+	[[ -e $CORDON_BUILD/src/libcordon.so ]] || return 1
+	cc -std=gnu17 -D_GNU_SOURCE "${sanitize[@]}" -I"$ROOT/include" -o "$api" "$TESTS/escape/api.c" -L"$CORDON_BUILD/src" -lcordon -Wl,-rpath,"$CORDON_BUILD/src" 2>"$TMP/cc.log"
+}
