@@ -65,7 +65,7 @@ test-asan: ## the whole suite again, built with AddressSanitizer and UndefinedBe
 bench: ## cold start against bubblewrap, crun, runc and firejail
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory build
-	@$(BUILD)/src/cordon bench
+	@$(BUILD)/src/cordon bench --peers
 
 lint: ## formatting, shellcheck, banned functions, file sizes
 	@scripts/deps lint

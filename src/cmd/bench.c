@@ -2,8 +2,8 @@
 /*
  * cordon bench: how long a cold start takes, against the bare program and against other sandboxes.
  *
- * Candidates alternate: each round runs each of them once, and each round begins with another one, so that a change of the machine's load
- * or clock hits them all alike. What is compared are medians of one such session; figures of different sessions or machines are not.
+ * Candidates alternate: each round runs each of them once, in another order, so that a change of the machine's load or clock, and what a run
+ * leaves for the kernel to tidy up, hits them all alike. What is compared are medians of one such session, never those of two.
  */
 #include "cmd/bench.h"
 
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -27,9 +26,6 @@
 #define RUNS_MAX 100000
 
 /* For the table of commands (main.c), too: help and completion find them there. */
-extern const struct option_def bench_options[];
-extern const char bench_about[];
-extern const struct example bench_examples[];
 
 struct bench_flags {
 	bool peers, json, markdown;
@@ -110,12 +106,9 @@ static void catch_signals(void)
 
 static void measure(struct bench *b, struct candidate *c)
 {
-	const char *p = getenv("PAUSE");
-	const struct timespec pause = {.tv_nsec = (p ? strtol(p, NULL, 10) : 0) * 1000000L};
 	struct cordon_error err = {0};
 	double ms;
 
-	nanosleep(&pause, NULL);
 	if (bench_run(b, c, &ms, &err) == 0) {
 		c->ms[c->count++] = ms;
 	} else if (!bench_interrupted()) {
@@ -397,18 +390,15 @@ static int bench_and_report(const struct bench_flags *flags, uint64_t runs, stru
 
 int cmd_bench(int argc, char **argv)
 {
-	struct command command = *command_find("bench");
+	const struct command *command = command_find("bench");
 	struct bench_flags flags = {0};
 	struct parsed_options parsed;
 	struct cordon_error err = {0};
 	uint64_t runs;
 	int status = EXIT_OK;
 
-	command.options = bench_options;
-	command.about = bench_about;
-	command.examples = bench_examples;
-	options_parse(&command, argc, argv, &flags, NULL, &parsed);
-	if (options_accept(&command, &parsed, &status)) {
+	options_parse(command, argc, argv, &flags, NULL, &parsed);
+	if (options_accept(command, &parsed, &status)) {
 		if (parsed.first < argc)
 			err_set(&err, CORDON_ERR_INPUT, "unexpected argument '%s'", argv[parsed.first]);
 		else if (check_flags(&flags, &runs, &err) == 0)

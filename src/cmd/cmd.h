@@ -51,8 +51,9 @@ int cmd_help(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 /* The tables that live with their commands. */
-extern const struct option_def doctor_options[], selftest_options[];
-extern const char doctor_about[], selftest_about[];
+extern const struct option_def doctor_options[], selftest_options[], bench_options[];
+extern const char doctor_about[], selftest_about[], bench_about[];
+extern const struct example bench_examples[];
 
 /* "cordon: MESSAGE" on stderr, and its hint on a second line. */
 void report_error(const char *who, const struct cordon_error *err);

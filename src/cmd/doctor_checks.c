@@ -71,6 +71,8 @@ static int try_in_child(struct doctor *d, uint64_t flags, probe_function functio
 		close(pair[0]);
 		probe_child(pair[1], &ids, flags, function);
 	}
+	if (pid < 0 && !flags)
+		err_sys(err, "fork");
 	close(pair[1]);
 	setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (pid > 0 && (!(flags & CLONE_NEWUSER) || idmap_write(&ids, pid, err) == 0)) {

@@ -83,8 +83,6 @@ static const char run_about[] =
 	"place and finds its modules there. TypeScript is transpiled, offline; its types are not checked.";
 
 /* Until bench exports its own table. */
-static const struct option_def json_option[] = {{.name = "json", .help = "print JSON"}, {0}};
-
 struct help_flags {
 	bool all, markdown;
 };
@@ -111,7 +109,8 @@ const struct command commands[] = {
 	 .about = doctor_about, .options = doctor_options},
 	{.name = "selftest", .operands = "", .summary = "attack the sandbox from the inside; every attempt must fail", .run = cmd_selftest,
 	 .about = selftest_about, .options = selftest_options},
-	{.name = "bench", .operands = "", .summary = "measure how fast sandboxes start here", .run = cmd_bench, .options = json_option},
+	{.name = "bench", .operands = "", .summary = "measure how fast sandboxes start here", .run = cmd_bench, .about = bench_about,
+	 .options = bench_options, .examples = bench_examples},
 	{.name = "completion", .operands = "bash|zsh|fish", .summary = "print a completion script for a shell", .run = cmd_completion,
 	 .examples = completion_examples, .complete = COMPLETE_WORDS, .words = "bash zsh fish"},
 	{.name = "help", .operands = "[COMMAND]", .summary = "show the help of a command", .run = cmd_help, .options = help_options,

@@ -80,7 +80,7 @@ int confine_rlimits(const struct confine_limits *l)
 		uint64_t value;
 		bool on;
 	} table[] = {
-		{RLIMIT_CORE, 0, true},
+		{RLIMIT_CORE, 1, true}, /* not 0: the kernel would still start a core_pattern that is a pipe, outside (fs/coredump.c) */
 		{RLIMIT_NOFILE, l->files, true},
 		{RLIMIT_FSIZE, l->disk, true},
 		{RLIMIT_MEMLOCK, 8u << 20, true},

@@ -38,6 +38,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -263,6 +264,28 @@ static unsigned put_prctl_check(struct assembler *as, unsigned allow, unsigned u
 	return put_load_arg(as, 0);
 }
 
+/*
+ * The limit on core dumps is 1 (confine.c), the one value for which the kernel starts no handler where core_pattern is a pipe; lower ones
+ * start it, outside and as root. So programs may ask for another value, and are told that they have it.
+ */
+static unsigned put_setrlimit_check(struct assembler *as, unsigned allow, unsigned done)
+{
+	put_jump(as, BPF_JEQ, RLIMIT_CORE, done, allow);
+	return put_load_arg(as, 0);
+}
+
+static unsigned put_prlimit_check(struct assembler *as, unsigned allow, unsigned done)
+{
+	unsigned high, core;
+
+	put_jump(as, BPF_JEQ, 0, allow, done);
+	high = put_load(as, offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t) + sizeof(uint32_t));
+	put_jump(as, BPF_JEQ, 0, high, done);
+	core = put_load_arg(as, 2);
+	put_jump(as, BPF_JEQ, RLIMIT_CORE, core, allow);
+	return put_load_arg(as, 1);
+}
+
 /* ---- the search over numbers ---- */
 
 struct range {
@@ -343,6 +366,7 @@ static unsigned put_search(struct assembler *as, const struct range *ranges, con
 static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[OUTCOMES])
 {
 	unsigned kill = put_return(as, SECCOMP_RET_KILL_PROCESS);
+	unsigned done = put_errno(as, 0);
 	unsigned no_option = put_errno(as, EINVAL);
 	unsigned no_family = put_errno(as, EAFNOSUPPORT);
 	unsigned nosys = put_errno(as, ENOSYS);
@@ -362,6 +386,8 @@ static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[O
 	labels[RULE_PTRACE] = put_ptrace_check(as, allow, deny);
 	labels[RULE_PERSONALITY] = put_personality_check(as, allow, deny);
 	labels[RULE_PRCTL] = put_prctl_check(as, allow, no_option);
+	labels[RULE_SETRLIMIT] = put_setrlimit_check(as, allow, done);
+	labels[RULE_PRLIMIT] = put_prlimit_check(as, allow, done);
 }
 
 int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_error *err)

@@ -39,6 +39,8 @@ enum syscall_rule {
 	RULE_PTRACE,     /* argument 0: not PTRACE_ATTACH, not PTRACE_SEIZE */
 	RULE_PERSONALITY, /* argument 0: 0 (PER_LINUX), 0xffffffff (query), ADDR_NO_RANDOMIZE */
 	RULE_PRCTL,      /* argument 0: an allow list; others EINVAL, as from a kernel that does not know the option */
+	RULE_SETRLIMIT,  /* argument 0: RLIMIT_CORE answers success and changes nothing */
+	RULE_PRLIMIT,    /* argument 1: the same, where argument 2 is a new limit */
 	RULE_AFFINITY,   /* RULE_DENY under SECCOMP_PIN_CPUS, else RULE_ALLOW */
 	RULE_UNSHARE,    /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
 };

@@ -163,7 +163,7 @@ const struct syscall_entry syscall_table[] = {
 	ALLOW(sched_yield), ALLOW(sched_getaffinity), ALLOW(sched_setparam), ALLOW(sched_getparam), ALLOW(sched_setscheduler),
 	ALLOW(sched_getscheduler), ALLOW(sched_get_priority_max), ALLOW(sched_get_priority_min), ALLOW(sched_rr_get_interval),
 	ALLOW(sched_setattr), ALLOW(sched_getattr), ALLOW(getpriority), ALLOW(setpriority), ALLOW(ioprio_set), ALLOW(ioprio_get),
-	ALLOW(getcpu), ALLOW(prlimit64), ALLOW(getrlimit), ALLOW(setrlimit), ALLOW(getrusage), ALLOW(times), ALLOW(sysinfo), ALLOW(uname),
+	ALLOW(getcpu), RULE(prlimit64, PRLIMIT), ALLOW(getrlimit), RULE(setrlimit, SETRLIMIT), ALLOW(getrusage), ALLOW(times), ALLOW(sysinfo), ALLOW(uname),
 	RULE(sched_setaffinity, AFFINITY),
 
 	/* ---- users and privileges: capabilities and no_new_privs decide what these may do ---- */

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -157,6 +158,8 @@ static uint32_t expected(enum syscall_rule rule, unsigned flags)
 	case RULE_IOCTL:
 	case RULE_PTRACE: /* PTRACE_TRACEME */
 	case RULE_PERSONALITY:
+	case RULE_SETRLIMIT: /* RLIMIT_CPU */
+	case RULE_PRLIMIT:
 		return ALLOWED;
 	case RULE_DENY:
 		return FAILS(EPERM);
@@ -184,6 +187,20 @@ static void test_every_entry_gets_what_its_rule_says(void **state)
 				fail_msg("%s (%d) gets 0x%x under flags %u", e->name, e->nr, verdict(e->nr, 0, 0, 0), flags);
 		}
 	}
+}
+
+static void test_the_core_limit_cannot_be_changed_and_nobody_notices(void **state)
+{
+	const uint64_t high_only = 1ull << 40;
+
+	compile(0);
+	assert_int_equal(verdict(__NR_setrlimit, RLIMIT_CORE, 0x1000, 0), FAILS(0));
+	assert_int_equal(verdict(__NR_setrlimit, RLIMIT_CORE | 7ull << 32, 0x1000, 0), FAILS(0));
+	assert_int_equal(verdict(__NR_setrlimit, RLIMIT_NOFILE, 0x1000, 0), ALLOWED);
+	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_CORE, 0x1000), FAILS(0));
+	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_CORE, high_only), FAILS(0));
+	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_CORE, 0), ALLOWED);
+	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_STACK, 0x1000), ALLOWED);
 }
 
 static void test_every_other_number_answers_enosys(void **state)
@@ -478,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_table_names_no_number_twice),
 		cmocka_unit_test(test_every_entry_gets_what_its_rule_says),
 		cmocka_unit_test(test_every_other_number_answers_enosys),
+		cmocka_unit_test(test_the_core_limit_cannot_be_changed_and_nobody_notices),
 		cmocka_unit_test(test_other_architectures_are_killed),
 		cmocka_unit_test(test_x32_calls_are_killed),
 		cmocka_unit_test(test_terminal_injection_is_denied_whatever_the_upper_half_says),
