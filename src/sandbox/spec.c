@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sandbox/landlock.h"
+
 #define MAX_OPS 4096
 #define MAX_RULES 1024
 #define MAX_STRINGS (1u << 20) /* the kernel stops at fewer: a quarter of the stack limit, execve(2) */
@@ -83,6 +85,30 @@ static bool target_is_plain(const char *t)
 	}
 }
 
+/* What each kind of operation works on. */
+static const enum { NO_SOURCE, ANY_SOURCE, NAME_SOURCE, INSIDE_SOURCE } op_sources[OP_KIND_COUNT] = {
+	[OP_SYMLINK] = ANY_SOURCE,  [OP_BIND] = ANY_SOURCE,    [OP_DEVICE] = ANY_SOURCE, [OP_COPY] = ANY_SOURCE,
+	[OP_OVERLAY] = ANY_SOURCE,  [OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE,
+};
+
+static bool op_is_valid(const struct setup_op *op)
+{
+	if (op->kind == 0 || op->kind >= OP_KIND_COUNT || (op->flags & ~(uint32_t)OP_FLAGS_ALL) || (op->mode & ~01777u) ||
+	    !target_is_plain(op->target))
+		return false;
+	switch (op_sources[op->kind]) {
+	case ANY_SOURCE:
+		return op->source;
+	case NAME_SOURCE:
+		return target_is_plain(op->source) && !strchr(op->source, '/');
+	case INSIDE_SOURCE:
+		return target_is_plain(op->source);
+	case NO_SOURCE:
+	default:
+		return true;
+	}
+}
+
 static void get_ops(struct wire_reader *r, struct sandbox_spec *s)
 {
 	uint32_t n = wire_get_count(r, 6 * sizeof(uint32_t), MAX_OPS);
@@ -94,15 +120,13 @@ static void get_ops(struct wire_reader *r, struct sandbox_spec *s)
 	s->op_count = n;
 	for (uint32_t i = 0; i < n && !r->bad; i++) {
 		struct setup_op *op = &s->ops[i];
-		uint32_t kind = wire_get_u32(r);
-		op->kind = (enum op_kind)kind;
+		op->kind = (enum op_kind)wire_get_u32(r);
 		op->flags = wire_get_u32(r);
 		op->mode = wire_get_u32(r);
 		op->target = wire_get_str(r);
 		op->source = wire_get_str(r);
 		op->data = wire_get_bytes(r, &op->data_len);
-		if (kind == 0 || kind >= OP_KIND_COUNT || (op->flags & ~(uint32_t)OP_FLAGS_ALL) || (op->mode & ~01777u) ||
-		    !target_is_plain(op->target))
+		if (!op_is_valid(op))
 			r->bad = true;
 	}
 }
@@ -119,7 +143,7 @@ static void get_rules(struct wire_reader *r, struct sandbox_spec *s)
 	for (uint32_t i = 0; i < n && !r->bad; i++) {
 		s->rules[i].path = wire_get_str(r);
 		s->rules[i].access = wire_get_u32(r);
-		if (!s->rules[i].path)
+		if (!s->rules[i].path || s->rules[i].access > LANDLOCK_DEV)
 			r->bad = true;
 	}
 }
