@@ -191,9 +191,10 @@ void image_host_plan(struct plan *p, const char *hostname, uint32_t uid, uint32_
 	plan_op(p, OP_VOLATILE, "tmp", NULL, 0)->mode = 01777;
 	plan_op(p, OP_VOLATILE, "run", NULL, OP_OWNED)->mode = 0755;
 	plan_op(p, OP_DIR, "var", NULL, 0);
-	plan_op(p, OP_SYMLINK, "var/tmp", "/tmp", 0);
+	plan_op(p, OP_VOLATILE, "var/tmp", NULL, 0)->mode = 01777;
 	plan_op(p, OP_SYMLINK, "var/run", "/run", 0);
 	plan_rule(p, "/tmp", LANDLOCK_RWX);
+	plan_rule(p, "/var/tmp", LANDLOCK_RWX);
 	plan_rule(p, "/run", LANDLOCK_RWX);
 	plan_op(p, OP_DIR, "home", NULL, 0);
 	plan_op(p, OP_SCRATCH, "home/user", "home", 0);

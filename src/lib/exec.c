@@ -230,6 +230,7 @@ static int receive_end(struct cordon_exec *e, struct cordon_error *err)
 		return err_set(err, CORDON_ERR_SYSTEM, "unexpected message from the sandbox");
 	else
 		e->exited = true;
+	atomic_store(&e->over, true);
 	epoll_ctl(e->epoll, EPOLL_CTL_DEL, e->sock, NULL);
 	return 0;
 }
@@ -328,6 +329,8 @@ int cordon_exec_signal(struct cordon_exec *e, int signo, struct cordon_error *er
 {
 	if (signo <= 0 || signo > 64)
 		return err_set(err, CORDON_ERR_INPUT, "%d is not a signal number", signo);
+	if (atomic_load(&e->over))
+		return err_set(err, CORDON_ERR_INPUT, "the command has ended");
 	return e->sandbox->backend->signal(&e->sandbox->state, e->sock, signo, err);
 }
 

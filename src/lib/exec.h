@@ -4,6 +4,7 @@
 #define CORDON_LIB_EXEC_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "backend/backend.h"
 #include "base/buf.h"
@@ -39,6 +40,7 @@ struct cordon_exec {
 	void *user;
 	struct stream out, err_stream;
 	uint64_t started_us;
+	atomic_bool over; /* its end was seen; cordon_exec_signal() may ask from another thread */
 	bool exited; /* the report of its end came */
 	bool lost;   /* the sandbox went away without one */
 	struct exited_msg end;

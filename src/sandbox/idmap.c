@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -190,12 +191,16 @@ int idmap_mount_userns(const struct idmap *m, uid_t owner, gid_t group, struct c
 	if (m->mode != IDMAP_RANGE)
 		return err_set(err, CORDON_ERR_WEAK_HOST, "this host has no id ranges for idmapped mounts");
 	/* A namespace needs a process to be born in; it only has to exist until its descriptor is open. */
+	const pid_t launcher = getpid();
 	pid_t pid = namespaces_clone(CLONE_NEWUSER, -1, NULL, err);
 	if (pid < 0)
 		return -1;
-	if (pid == 0)
-		for (;;)
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		while (getppid() == launcher)
 			pause();
+		_exit(0);
+	}
 	int fd = -1;
 	swap_text(m, owner, m->uid, text, sizeof(text));
 	if (write_proc(pid, "uid_map", text, err) < 0)

@@ -165,7 +165,7 @@ static void turn(struct launcher *l, int timeout)
 		int r = wire_recv(l->requests, &msg, NULL);
 		if (r > 0)
 			handle_request(l, &msg);
-		else if (r == 0)
+		else
 			library_gone(l);
 	}
 }
@@ -214,6 +214,9 @@ int main(void)
 	static struct launcher l;
 	struct cordon_error err = {0};
 	start(&l);
+	struct stat st;
+	if (fstat(LAUNCHER_FD, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return 125; /* started by somebody else */
 	if (l.signals < 0 || !owner_stamp(l.host.stamp, sizeof(l.host.stamp)) || idmap_pool_open(&l.host.ids, &err) < 0)
 		return 125; /* the library sees the closed socket */
 	for (;;) {

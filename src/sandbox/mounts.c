@@ -317,12 +317,14 @@ static int op_bind(struct builder *b, const struct setup_op *op, struct cordon_e
 	return attach_tree(b, tree, op->target, err);
 }
 
-/* A host's /dev could hold anything under a familiar name (CVE-2025-31133): what is bound is what was looked at. */
+/* A host's /dev could hold anything under a familiar name (CVE-2025-31133): no link is followed, what is bound is what was looked at. */
 static int op_device(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
 	struct stat st;
 	struct device_number want;
-	_cleanup_fd_ int tree = sys_open_tree(AT_FDCWD, op->source, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW);
+	_cleanup_fd_ int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int fd = host < 0 ? -1 : fs_open(host, op->source + 1, O_PATH | O_NOFOLLOW, 0, FS_BENEATH);
+	_cleanup_fd_ int tree = fd < 0 ? -1 : sys_open_tree(fd, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
 	if (tree < 0 || fstat(tree, &st) < 0)
 		return err_sys(err, "cannot bind %s", op->source);
 	if (op->data_len != sizeof(want))

@@ -22,7 +22,7 @@
 #define TICK (5 * MS)
 #define TICK_CLOSE (1 * MS) /* while near a limit */
 #define TICK_WALK (MS / 5)   /* between two slices of a walk: even at a real-time priority others get on */
-#define TICK_DISK (20 * MS)
+#define TICK_DISK (5 * MS)
 #define WALK_ANYWAY (2000 * MS)
 #define EVADE_TRIES 16
 #define WALK_SLICE 400 /* directory entries between two looks at memory, well under a millisecond */

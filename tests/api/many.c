@@ -73,8 +73,8 @@ static bool runs(struct cordon_sandbox *s, const char *line, const char *arg, in
 
 	good = r && r->exit_code == status && strcmp(r->stdout_data, want) == 0;
 	if (!good)
-		printf("# '%s': %s%s, status %d, stdout '%s', stderr '%s'\n", line, err.message, e ? "" : " (did not start)", r ? r->exit_code : -1,
-		       r ? r->stdout_data : "", r ? r->stderr_data : "");
+		printf("# '%s': %s%s, status %d, stdout '%s', stderr '%s'\n", line, err.message, e ? "" : " (did not start)",
+		       r ? r->exit_code : -1, r ? r->stdout_data : "", r ? r->stderr_data : "");
 	cordon_exec_free(e);
 	return good;
 }
@@ -112,7 +112,8 @@ static void *own_sandbox(void *data)
 	for (int i = 0; i < ROUNDS; i++) {
 		struct cordon_sandbox *s = sandbox_or_die(w->ctx, w->policy);
 
-		w->good = w->good && runs(s, "echo $0 >/app/mine", word, 0, "") && runs(s, "cat /app/mine; ls /app | wc -l >/tmp/n; read n </tmp/n; exit $n", word, 1, want);
+		w->good = w->good && runs(s, "echo $0 >/app/mine", word, 0, "") &&
+		          runs(s, "cat /app/mine; ls /app | wc -l >/tmp/n; read n </tmp/n; exit $n", word, 1, want);
 		cordon_sandbox_destroy(s);
 	}
 	return NULL;
@@ -223,8 +224,10 @@ static void free_while_running(struct cordon_sandbox *s)
 	check(cordon_exec_result(e) == NULL, "there is no result while it runs");
 	cordon_exec_free(e);
 	/* the next command waits for nothing, and sees nobody of the one before once that was killed */
-	check(runs(s, "n=0; while [ $n -lt 500 ] && grep -qs sleep /proc/[0-9]*/comm; do n=$((n + 1)); read -r x <>/dev/null; done; "
-	              "grep -ls sleep /proc/[0-9]*/comm; true", NULL, 0, ""),
+	check(runs(s,
+	           "n=0; while [ $n -lt 500 ] && grep -qs sleep /proc/[0-9]*/comm; do n=$((n + 1)); read -r x <>/dev/null; done; "
+	           "grep -ls sleep /proc/[0-9]*/comm; true",
+	           NULL, 0, ""),
 	      "cordon_exec_free() kills a command that still runs");
 }
 
@@ -240,7 +243,8 @@ static void destroy_while_running(struct cordon *c, struct cordon_policy *p)
 	cordon_sandbox_destroy(s);
 	int r = cordon_exec_wait(e, NULL);
 	const struct cordon_result *result = r == 0 ? cordon_exec_result(e) : NULL;
-	check(r == -1 || (result && strcmp(result->state, "failed") == 0), "a sandbox may be destroyed while a command runs, which then fails");
+	check(r == -1 || (result && strcmp(result->state, "failed") == 0),
+	      "a sandbox may be destroyed while a command runs, which then fails");
 	cordon_exec_free(e);
 }
 
@@ -271,7 +275,8 @@ static void own_poll_loop(struct cordon_sandbox *a, struct cordon_sandbox *b)
 	struct cordon_exec *e[2];
 	int running = 2, rounds = 0;
 
-	e[0] = start(a, "for i in 1 2 3; do echo a$i; sleep 0.03; done", NULL, (struct cordon_exec_options){.on_output = collect, .user = &seen[0]}, NULL);
+	e[0] = start(a, "for i in 1 2 3; do echo a$i; sleep 0.03; done", NULL,
+	             (struct cordon_exec_options){.on_output = collect, .user = &seen[0]}, NULL);
 	e[1] = start(b, "for i in 1 2 3; do echo b$i; sleep 0.03; done; exit 5", NULL,
 	             (struct cordon_exec_options){.on_output = collect, .user = &seen[1], .flags = CORDON_EXEC_DISCARD}, NULL);
 	if (!e[0] || !e[1]) {
@@ -319,7 +324,8 @@ static void feed(struct cordon_sandbox *s)
 	}
 	if (e)
 		cordon_exec_close_stdin(e);
-	check(good && cordon_exec_wait(e, NULL) == 0 && atoll(cordon_exec_result(e)->stdout_data) == BLOCK, "1 MB is fed through cordon_exec_write()");
+	check(good && cordon_exec_wait(e, NULL) == 0 && atoll(cordon_exec_result(e)->stdout_data) == BLOCK,
+	      "1 MB is fed through cordon_exec_write()");
 	check(blocked, "which never blocks");
 	cordon_exec_free(e);
 	e = start(s, "exec 0<&-; sleep 0.05", NULL, (struct cordon_exec_options){.flags = CORDON_EXEC_STDIN}, NULL);
@@ -340,16 +346,19 @@ static void errors(struct cordon *c, struct cordon_policy *p, struct cordon_sand
 	const char *const missing[] = {"no-such-program", NULL}, *const directory[] = {"/usr", NULL}, *const fine[] = {"true", NULL};
 
 	int r = cordon_exec_start(s, &(struct cordon_exec_options){.size = sizeof(struct cordon_exec_options), .argv = missing}, &e, &err);
-	check(r == -1 && err.code == CORDON_ERR_NOT_FOUND && strstr(err.message, "no-such-program"), "a program that does not exist is CORDON_ERR_NOT_FOUND");
+	check(r == -1 && err.code == CORDON_ERR_NOT_FOUND && strstr(err.message, "no-such-program"),
+	      "a program that does not exist is CORDON_ERR_NOT_FOUND");
 	r = cordon_exec_start(s, &(struct cordon_exec_options){.size = sizeof(struct cordon_exec_options), .argv = directory}, &e, &err);
 	check(r == -1 && err.code == CORDON_ERR_NOT_RUNNABLE, "a directory is CORDON_ERR_NOT_RUNNABLE");
 	r = cordon_exec_start(s, &(struct cordon_exec_options){.size = 1, .argv = fine}, &e, &err);
 	check(r == -1 && err.code == CORDON_ERR_INPUT, "options of another version are CORDON_ERR_INPUT");
 	r = cordon_exec_start(s, &(struct cordon_exec_options){.size = sizeof(struct cordon_exec_options)}, &e, NULL);
 	check(r == -1, "no command is an error, also without a place for it");
-	r = cordon_sandbox_create(c, p, &(struct cordon_sandbox_options){.size = sizeof(struct cordon_sandbox_options), .workspace = "/etc"}, &other, &err);
+	r = cordon_sandbox_create(
+		c, p, &(struct cordon_sandbox_options){.size = sizeof(struct cordon_sandbox_options), .workspace = "/etc"}, &other, &err);
 	check(r == -1 && err.code == CORDON_ERR_DENIED, "a forbidden workspace is CORDON_ERR_DENIED");
-	r = cordon_sandbox_create(c, p, &(struct cordon_sandbox_options){.size = sizeof(struct cordon_sandbox_options), .backend = "none"}, &other, &err);
+	r = cordon_sandbox_create(c, p, &(struct cordon_sandbox_options){.size = sizeof(struct cordon_sandbox_options), .backend = "none"},
+	                          &other, &err);
 	check(r == -1 && err.code == CORDON_ERR_INPUT, "an unknown backend is CORDON_ERR_INPUT");
 	check(cordon_policy_set(p, "limits.memry", "1G", &err) == -1 && err.code == CORDON_ERR_INPUT && strstr(err.hint, "limits.memory"),
 	      "an unknown policy key is CORDON_ERR_INPUT, with the nearest one");
@@ -405,7 +414,8 @@ static void lost_launcher(void)
 	check(launcher > 0, "a context has one child, the launcher");
 	int r = cordon_exec_wait(e, &err);
 	check(r == -1 || strcmp(cordon_exec_result(e)->state, "failed") == 0, "when the launcher is killed its commands end, and fail");
-	check(cordon_sandbox_create(c, p, NULL, &other, &err) == -1 && err.code == CORDON_ERR_SYSTEM, "and a new sandbox is an error (%s)", err.message);
+	check(cordon_sandbox_create(c, p, NULL, &other, &err) == -1 && err.code == CORDON_ERR_SYSTEM, "and a new sandbox is an error (%s)",
+	      err.message);
 	cordon_exec_free(e);
 	cordon_sandbox_destroy(s);
 	cordon_close(c);
@@ -475,7 +485,8 @@ static void *storm_thread(void *data)
 		struct cordon_error err = {0};
 		struct cordon_sandbox *s = NULL;
 
-		if (cordon_sandbox_create(storm->ctx, storm->policy, NULL, &s, &err) == 0 && runs(s, "echo x >/app/f; cat /app/f", NULL, 0, "x\n")) {
+		if (cordon_sandbox_create(storm->ctx, storm->policy, NULL, &s, &err) == 0 &&
+		    runs(s, "echo x >/app/f; cat /app/f", NULL, 0, "x\n")) {
 			atomic_fetch_add(&storm->done, 1);
 		} else {
 			atomic_fetch_add(&storm->failed, 1);

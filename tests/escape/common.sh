@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # Shared by the escape tests; sourced after ../lib.sh.
+# shellcheck disable=SC2154 # lib.sh sets out, status and err
 
 # The secret of the host: in a world-readable file, so that only the sandbox keeps it from being read.
 secret=sesame-$RANDOM$RANDOM$RANDOM
@@ -51,7 +52,7 @@ no_cgroup_of() { [[ -z $(find /sys/fs/cgroup -type d -name "*$1*" 2>/dev/null) ]
 # build_api: compiles api.c against the libcordon of the build under test to $api; 1 where that cannot be done.
 build_api() {
 	local sanitize=()
-	((CORDON_SANITIZED)) && sanitize=(-fsanitize=address,undefined)
+	((CORDON_SANITIZED)) && sanitize=(-fsanitize=address -fsanitize=undefined)
 	api=$TMP/api
 	[[ -e $CORDON_BUILD/src/libcordon.so ]] || return 1
 	cc -std=gnu17 -D_GNU_SOURCE "${sanitize[@]}" -I"$ROOT/include" -o "$api" "$TESTS/escape/api.c" -L"$CORDON_BUILD/src" -lcordon -Wl,-rpath,"$CORDON_BUILD/src" 2>"$TMP/cc.log"

@@ -49,14 +49,14 @@ static const char *errno_text(int error)
 		int value;
 		const char *name;
 	} names[] = {
-		{EPERM, "EPERM"},     {ENOENT, "ENOENT"},   {EACCES, "EACCES"},   {ENOSYS, "ENOSYS"},
-		{EINVAL, "EINVAL"},   {EFAULT, "EFAULT"},   {EBADF, "EBADF"},     {ENOTTY, "ENOTTY"},
-		{ENXIO, "ENXIO"},     {EROFS, "EROFS"},     {ETXTBSY, "ETXTBSY"}, {EAFNOSUPPORT, "EAFNOSUPPORT"},
-		{EAGAIN, "EAGAIN"},   {ENOSPC, "ENOSPC"},   {EUSERS, "EUSERS"},   {ECONNREFUSED, "ECONNREFUSED"},
-		{EIO, "EIO"},         {ELOOP, "ELOOP"},     {ENOTDIR, "ENOTDIR"}, {EOPNOTSUPP, "EOPNOTSUPP"},
-		{ENODEV, "ENODEV"},   {EIDRM, "EIDRM"},     {ENOMSG, "ENOMSG"},   {EPROTONOSUPPORT, "EPROTONOSUPPORT"},
-		{ESRCH, "ESRCH"},     {EEXIST, "EEXIST"},   {ENOKEY, "ENOKEY"},   {ESOCKTNOSUPPORT, "ESOCKTNOSUPPORT"},
-		{ENOTSUP, "ENOTSUP"}, {EISDIR, "EISDIR"},   {ENODATA, "ENODATA"}, {ENETUNREACH, "ENETUNREACH"},
+		{EPERM, "EPERM"},     {ENOENT, "ENOENT"}, {EACCES, "EACCES"},   {ENOSYS, "ENOSYS"},
+		{EINVAL, "EINVAL"},   {EFAULT, "EFAULT"}, {EBADF, "EBADF"},     {ENOTTY, "ENOTTY"},
+		{ENXIO, "ENXIO"},     {EROFS, "EROFS"},   {ETXTBSY, "ETXTBSY"}, {EAFNOSUPPORT, "EAFNOSUPPORT"},
+		{EAGAIN, "EAGAIN"},   {ENOSPC, "ENOSPC"}, {EUSERS, "EUSERS"},   {ECONNREFUSED, "ECONNREFUSED"},
+		{EIO, "EIO"},         {ELOOP, "ELOOP"},   {ENOTDIR, "ENOTDIR"}, {EOPNOTSUPP, "EOPNOTSUPP"},
+		{ENODEV, "ENODEV"},   {EIDRM, "EIDRM"},   {ENOMSG, "ENOMSG"},   {EPROTONOSUPPORT, "EPROTONOSUPPORT"},
+		{ESRCH, "ESRCH"},     {EEXIST, "EEXIST"}, {ENOKEY, "ENOKEY"},   {ESOCKTNOSUPPORT, "ESOCKTNOSUPPORT"},
+		{ENOTSUP, "ENOTSUP"}, {EISDIR, "EISDIR"}, {ENODATA, "ENODATA"}, {ENETUNREACH, "ENETUNREACH"},
 	};
 	static char other[16];
 
@@ -168,8 +168,9 @@ static void try_namespaces(void)
 	static const struct {
 		const char *name;
 		long flag;
-	} kinds[] = {{"user", CLONE_NEWUSER}, {"mnt", CLONE_NEWNS},   {"pid", CLONE_NEWPID},         {"net", CLONE_NEWNET},
-	             {"ipc", CLONE_NEWIPC},   {"uts", CLONE_NEWUTS}, {"cgroup", CLONE_NEWCGROUP}, {"user+mnt", CLONE_NEWUSER | CLONE_NEWNS}};
+	} kinds[] = {
+		{"user", CLONE_NEWUSER}, {"mnt", CLONE_NEWNS},  {"pid", CLONE_NEWPID},       {"net", CLONE_NEWNET},
+		{"ipc", CLONE_NEWIPC},   {"uts", CLONE_NEWUTS}, {"cgroup", CLONE_NEWCGROUP}, {"user+mnt", CLONE_NEWUSER | CLONE_NEWNS}};
 	char name[64];
 
 	for (size_t i = 0; i < COUNT(kinds); i++) {
@@ -289,7 +290,8 @@ static void leave_file(const char *path, const char *token)
 	}
 }
 
-static const char *const files[] = {"/dev/shm/escape-test", "/tmp/escape-test", "/run/escape-test", "/home/user/escape-test", "/app/escape-test"};
+static const char *const files[] = {"/dev/shm/escape-test", "/tmp/escape-test", "/run/escape-test", "/home/user/escape-test",
+                                    "/app/escape-test"};
 
 static int listen_on(const struct sockaddr *addr, socklen_t len)
 {

@@ -16,12 +16,12 @@
 
 enum kind { KIND_UNITS, KIND_POLICY, KIND_COUNT };
 
-#define MUST(condition)                                                                                                                    \
-	do {                                                                                                                               \
-		if (!(condition)) {                                                                                                        \
-			fprintf(stderr, "broken promise: %s\n", #condition);                                                               \
-			abort();                                                                                                           \
-		}                                                                                                                          \
+#define MUST(condition)                                                      \
+	do {                                                                 \
+		if (!(condition)) {                                          \
+			fprintf(stderr, "broken promise: %s\n", #condition); \
+			abort();                                             \
+		}                                                            \
 	} while (0)
 
 static void must_explain(const struct cordon_error *err)
@@ -131,7 +131,8 @@ static void seed_text(const char *dir, const char *name, enum kind kind, const c
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const char *const units[] = {"512M", "1.5G", "60s", "10min", "0.01", "1PiB", "365d", "-1", "0", "1Z", "99999999999G", "1e3", "0x10"};
+	static const char *const units[] = {"512M", "1.5G", "60s", "10min",        "0.01", "1PiB", "365d",
+	                                    "-1",   "0",    "1Z",  "99999999999G", "1e3",  "0x10"};
 	static const char *const lists[] = {"env.set A=b\nenv.set LD_PRELOAD=/x\nenv.allow LANG\nenv.allow LD_PRELOAD",
 	                                    "mounts.read /srv\nmounts.write /srv/rw\nmounts.forbid /srv/no\nallow_weak memory"};
 	const char *dir = seeds_directory(*argc, *argv);

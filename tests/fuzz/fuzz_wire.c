@@ -23,12 +23,12 @@
 
 enum kind { KIND_SPEC, KIND_EXEC, KIND_ERROR, KIND_MESSAGE, KIND_COUNT };
 
-#define MUST(condition)                                                                                                                    \
-	do {                                                                                                                               \
-		if (!(condition)) {                                                                                                        \
-			fprintf(stderr, "broken promise: %s\n", #condition);                                                               \
-			abort();                                                                                                           \
-		}                                                                                                                          \
+#define MUST(condition)                                                      \
+	do {                                                                 \
+		if (!(condition)) {                                          \
+			fprintf(stderr, "broken promise: %s\n", #condition); \
+			abort();                                             \
+		}                                                            \
 	} while (0)
 
 static volatile size_t sink; /* so that reads are not optimised away */
@@ -199,7 +199,8 @@ static void send_and_receive(const uint8_t *data, size_t size)
 	if (n) {
 		m.msg_control = &control;
 		m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)n);
-		control.hdr = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int) * (size_t)n), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+		control.hdr =
+			(struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int) * (size_t)n), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
 		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), fds, sizeof(int) * (size_t)n);
 	}
 	highest = dup(null); /* the lowest free number: the same again if nothing was left open */
@@ -268,12 +269,30 @@ static void seed_specs(const char *dir)
 	_cleanup_buf_ struct buf b = {0};
 
 	for (int k = 1; k < OP_KIND_COUNT; k++)
-		ops[k] = (struct setup_op){.kind = (enum op_kind)k, .target = "dev/null", .source = k == OP_SCRATCH ? "home" : "/dev/null",
-		                           .mode = 0755, .flags = OP_OPTIONAL, .data = &null_device, .data_len = sizeof(null_device)};
-	struct sandbox_spec spec = {.id = "abcdefghij0123456789", .hostname = "cordon", .home = "/var/lib/cordon", .limits_force = "rlimit",
-	                            .uid = UINT32_MAX, .gid = UINT32_MAX, .memory = 512u << 20, .pids = 50, .cpus_milli = 1000, .disk = 1u << 30,
-	                            .ops = ops + 1, .op_count = OP_KIND_COUNT - 1, .rules = rules, .rule_count = ARRAY_SIZE(rules),
-	                            .forbid = {paths, 3}, .read = {paths, 1}, .write = {paths, 1}};
+		ops[k] = (struct setup_op){.kind = (enum op_kind)k,
+		                           .target = "dev/null",
+		                           .source = k == OP_SCRATCH ? "home" : "/dev/null",
+		                           .mode = 0755,
+		                           .flags = OP_OPTIONAL,
+		                           .data = &null_device,
+		                           .data_len = sizeof(null_device)};
+	struct sandbox_spec spec = {.id = "abcdefghij0123456789",
+	                            .hostname = "cordon",
+	                            .home = "/var/lib/cordon",
+	                            .limits_force = "rlimit",
+	                            .uid = UINT32_MAX,
+	                            .gid = UINT32_MAX,
+	                            .memory = 512u << 20,
+	                            .pids = 50,
+	                            .cpus_milli = 1000,
+	                            .disk = 1u << 30,
+	                            .ops = ops + 1,
+	                            .op_count = OP_KIND_COUNT - 1,
+	                            .rules = rules,
+	                            .rule_count = ARRAY_SIZE(rules),
+	                            .forbid = {paths, 3},
+	                            .read = {paths, 1},
+	                            .write = {paths, 1}};
 	sandbox_spec_encode(&spec, &b);
 	seed_write(dir, "spec", KIND_SPEC, b.data, b.len);
 	seed_message(dir, "create", WIRE_CREATE, &b, 1);
@@ -283,7 +302,8 @@ static void seed_specs(const char *dir)
 static void seed_execs(const char *dir)
 {
 	static const char *argv[] = {"/bin/sh", "-c", "echo hello", ""}, *env[] = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8"};
-	const struct exec_spec spec = {.rows = 24, .cols = 80, .timeout_ms = 60000, .files = 1024, .cwd = "/app", .argv = {argv, 4}, .env = {env, 2}};
+	const struct exec_spec spec = {
+		.rows = 24, .cols = 80, .timeout_ms = 60000, .files = 1024, .cwd = "/app", .argv = {argv, 4}, .env = {env, 2}};
 	_cleanup_buf_ struct buf b = {0};
 
 	exec_spec_encode(&spec, &b);

@@ -21,6 +21,7 @@ checksum() {
 }
 
 # check_json NAME PYTHON: the last run's standard output is one JSON object, and PYTHON, which sees it as r, finds nothing wrong.
+# shellcheck disable=SC2154 # out: set by run
 check_json() {
 	local detail
 	if detail=$(/usr/bin/python3 -c '
@@ -31,6 +32,12 @@ exec(sys.argv[2])' "$out" "$2" 2>&1); then
 	else
 		fail "$1" "$detail" "$(last_run)"
 	fi
+}
+
+# nothing_left NAME DIR: the scratch directories below DIR are gone. What was large is removed by a helper that may outlive the command.
+is_empty() { [[ -z $(find "$1" -mindepth 1 2>&1) ]]; }
+nothing_left() {
+	if wait_until -t 20 is_empty "$2"; then ok "$1"; else fail "$1" "$(find "$2" -mindepth 1 2>&1 | head -5)"; fi
 }
 
 # less_than A B, for decimals

@@ -399,7 +399,7 @@ static void test_operations_without_their_source_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(need); i++)
 		assert_int_equal(decode_with_op(&(struct setup_op){
 					 .kind = need[i], .target = "a", .data = &null_device, .data_len = sizeof(null_device)}),
-				 -1);
+		                 -1);
 }
 
 /* `source` of OP_SCRATCH names a directory that the launcher makes, as root, below its scratch directory. */
