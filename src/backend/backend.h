@@ -40,7 +40,9 @@ struct backend {
 	int (*exec)(struct backend_sandbox *s, const struct backend_exec *e, struct cordon_error *err);
 	/* signo 0 ends the whole tree; sock is the library's end of the exec's socket. */
 	int (*signal)(struct backend_sandbox *s, int sock, int signo, struct cordon_error *err);
+	/* Ends whatever runs; what is needed to read results stays until release(). */
 	void (*stop)(struct backend_sandbox *s);
+	void (*release)(struct backend_sandbox *s);
 };
 
 extern const struct backend backend_process;

@@ -228,9 +228,16 @@ static int request(struct cordon *ctx, const struct sandbox_spec *spec, struct b
 	return 0;
 }
 
+/* Init sees the end of file and leaves; the kernel ends the rest. Another thread may be about to use the socket, so it is not closed. */
 static void process_stop(struct backend_sandbox *s)
 {
-	cleanup_fd(&s->control); /* init sees the end of file and leaves; the kernel ends the rest */
+	if (s->control >= 0)
+		shutdown(s->control, SHUT_RDWR);
+}
+
+static void process_release(struct backend_sandbox *s)
+{
+	cleanup_fd(&s->control);
 	s->control = -1;
 	for (size_t i = 0; i < CREATED_FD_COUNT; i++) {
 		cleanup_fd(&s->fds[i]);
@@ -291,7 +298,7 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 	result = request(ctx, &spec, out, err);
 out:
 	if (result < 0)
-		process_stop(out);
+		process_release(out);
 	strlist_free(&read);
 	strlist_free(&forbid);
 	plan_free(&plan);
@@ -345,4 +352,5 @@ const struct backend backend_process = {
 	.exec = process_exec,
 	.signal = process_signal,
 	.stop = process_stop,
+	.release = process_release,
 };

@@ -60,7 +60,7 @@ static int try_in_child(struct doctor *d, uint64_t flags, probe_function functio
 	struct cordon_error answer;
 	int pair[2], result = -1;
 
-	if ((flags & CLONE_NEWUSER) && idmap_take(&d->ids, UINT32_MAX, UINT32_MAX, &ids, err) < 0)
+	if ((flags & CLONE_NEWUSER) && idmap_take(&d->ids, UINT32_MAX, UINT32_MAX, false, &ids, err) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
 		err_sys(err, "socketpair");

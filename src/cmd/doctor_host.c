@@ -305,7 +305,7 @@ static void check_idmapped(struct doctor *d, const struct check *check, struct f
 		found(f, CHECK_NO, "", "not tried: it needs a user namespace");
 		return;
 	}
-	if (idmap_take(&d->ids, UINT32_MAX, UINT32_MAX, &ids, &err) < 0) {
+	if (idmap_take(&d->ids, UINT32_MAX, UINT32_MAX, false, &ids, &err) < 0) {
 		failed(f, &err);
 		return;
 	}

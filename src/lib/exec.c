@@ -159,6 +159,7 @@ int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_o
 	if (!e)
 		return err_sys(err, "cannot start a command");
 	e->sandbox = sandbox;
+	atomic_fetch_add(&sandbox->refs, 1);
 	e->epoll = e->sock = e->input = e->out.fd = e->err_stream.fd = -1;
 	e->flags = options->flags;
 	e->tty = options->flags & CORDON_EXEC_TTY;
@@ -359,5 +360,6 @@ void cordon_exec_free(struct cordon_exec *e)
 		cleanup_fd(fds[i]);
 	buf_free(&e->out.kept);
 	buf_free(&e->err_stream.kept);
+	sandbox_unref(e->sandbox);
 	free(e);
 }

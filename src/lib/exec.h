@@ -16,7 +16,10 @@ struct cordon_sandbox {
 	struct backend_sandbox state;
 	struct cordon_policy policy;
 	pthread_mutex_t lock; /* over waiting for it to be ready */
+	atomic_uint refs;     /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
 };
+
+void sandbox_unref(struct cordon_sandbox *s);
 
 /* Waits for a lazily created sandbox; the same answer for every caller. */
 int sandbox_ready(struct cordon_sandbox *s, struct cordon_error *err);

@@ -22,10 +22,15 @@
 
 /* ---- usage ------------------------------------------------------------------------------------------------------------------- */
 
-static bool read_number(int fd, const char *key, int64_t *out)
+/* From a file of the cgroup or, if that is gone already, from what the launcher kept of it. */
+static bool read_number(const struct backend_sandbox *s, enum created_fd which, const char *key, int64_t *out)
 {
-	char text[512];
-	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	char text[WATCH_TEXT_SIZE];
+	if (s->fds[which] < 0)
+		return false;
+	ssize_t n = pread(s->fds[which], text, sizeof(text) - 1, 0);
+	if (n <= 0)
+		n = pread(s->fds[CREATED_WATCH], text, sizeof(text) - 1, WATCH_TEXT_AT(which));
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
@@ -74,7 +79,10 @@ static void fill_usage(struct cordon_exec *e, const struct watch_record *watched
 {
 	const struct backend_sandbox *s = &e->sandbox->state;
 	struct cordon_usage *u = &e->result.usage;
-	u->cpu_ms = (double)e->end.cpu_us / 1000;
+	int64_t cpu_us = e->exited ? (int64_t)e->end.cpu_us : (int64_t)watched->cpu_us;
+	if (!e->exited)
+		read_number(s, CREATED_CPU, "usage_usec", &cpu_us);
+	u->cpu_ms = (double)cpu_us / 1000;
 	u->memory_by = method(s->info.memory_by, "rlimit+watch");
 	u->pids_by = method(s->info.pids_by, "rlimit");
 	u->cpu_by = method(s->info.cpu_by, "affinity");
@@ -83,8 +91,8 @@ static void fill_usage(struct cordon_exec *e, const struct watch_record *watched
 	if (s->info.memory_by == LIMIT_RLIMIT)
 		u->memory_peak_bytes = (int64_t)MAX(watched->memory_peak, e->end.maxrss_kb * 1024);
 	else
-		read_number(s->fds[CREATED_MEMORY], NULL, &u->memory_peak_bytes);
-	if (read_number(s->fds[CREATED_PIDS], NULL, &u->pids_peak) && u->pids_peak > 0)
+		read_number(s, CREATED_MEMORY, NULL, &u->memory_peak_bytes);
+	if (read_number(s, CREATED_PIDS, NULL, &u->pids_peak) && u->pids_peak > 0)
 		u->pids_peak--; /* init */
 }
 
@@ -153,7 +161,7 @@ static void fill_reason(struct cordon_exec *e, const struct watch_record *watche
 	int64_t oom_kills = 0;
 	char text[32];
 
-	read_number(e->sandbox->state.fds[CREATED_OOM], "oom_kill", &oom_kills);
+	read_number(&e->sandbox->state, CREATED_OOM, "oom_kill", &oom_kills);
 	if (e->end.timed_out) {
 		ended(e, "timeout", 124, SIGKILL);
 		explain(e, "timed out after", units_format_duration(limits->timeout_ms, text), "--timeout");

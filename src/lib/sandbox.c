@@ -14,6 +14,7 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 	if (!s)
 		return err_sys(err, "cannot create a sandbox");
 	s->ctx = ctx;
+	atomic_init(&s->refs, 1);
 	s->backend = backend_find(o->backend, err);
 	if (!s->backend || policy_copy(&s->policy, policy, err) < 0) {
 		free(s);
@@ -43,12 +44,20 @@ const char *cordon_sandbox_id(const struct cordon_sandbox *sandbox)
 	return sandbox->state.id;
 }
 
+void sandbox_unref(struct cordon_sandbox *s)
+{
+	if (atomic_fetch_sub(&s->refs, 1) > 1)
+		return;
+	s->backend->release(&s->state);
+	pthread_mutex_destroy(&s->lock);
+	policy_clear(&s->policy);
+	free(s);
+}
+
 void cordon_sandbox_destroy(struct cordon_sandbox *sandbox)
 {
 	if (!sandbox)
 		return;
 	sandbox->backend->stop(&sandbox->state);
-	pthread_mutex_destroy(&sandbox->lock);
-	policy_clear(&sandbox->policy);
-	free(sandbox);
+	sandbox_unref(sandbox);
 }

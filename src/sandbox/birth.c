@@ -150,7 +150,8 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 	}
 	static struct seccomp_program program;
 	if (!(spec->weaken & WEAKEN_SECCOMP)) {
-		if (seccomp_compile(b->limits->cpu == LIMIT_RLIMIT ? SECCOMP_PIN_CPUS : 0, &program, err) < 0)
+		unsigned flags = (b->limits->cpu == LIMIT_RLIMIT ? SECCOMP_PIN_CPUS : 0) | (mounts_writable(spec) ? SECCOMP_NO_SETID : 0);
+		if (seccomp_compile(flags, &program, err) < 0)
 			return -1;
 		config->seccomp = &program;
 	}

@@ -127,6 +127,28 @@ static uint64_t namespace_flags(uint32_t weaken)
 	return flags;
 }
 
+/* What set-up stands on; a container's filter may lack what the kernel has. Each call is made with arguments that cannot succeed. */
+static int check_kernel(struct cordon_error *err)
+{
+	static const struct {
+		const char *name;
+		long number;
+		const char *since;
+	} needed[] = {
+		{"openat2", SYS_openat2, "5.6"},       {"open_tree", SYS_open_tree, "5.2"},     {"move_mount", SYS_move_mount, "5.2"},
+		{"fsopen", SYS_fsopen, "5.2"},         {"fsconfig", SYS_fsconfig, "5.2"},       {"fsmount", SYS_fsmount, "5.2"},
+		{"mount_setattr", SYS_mount_setattr, "5.12"}, {"close_range", SYS_close_range, "5.9"}, {"pidfd_send_signal", SYS_pidfd_send_signal, "5.1"},
+		{"seccomp", SYS_seccomp, "3.17"},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
+		if (syscall(needed[i].number, -1L, 0L, -1L, 0L, 0L) < 0 && errno == ENOSYS) {
+			err_set(err, CORDON_ERR_WEAK_HOST, "the system call %s is missing here", needed[i].name);
+			return err_hint(err, "Linux has it since %s; inside a container its seccomp profile may hide it", needed[i].since);
+		}
+	}
+	return 0;
+}
+
 static int check_strength(struct host *host, const struct sandbox_spec *spec, struct cordon_error *err)
 {
 	if (landlock_abi() == 0 && !(spec->flags & SPEC_ALLOW_WEAK_LANDLOCK)) {
@@ -150,6 +172,7 @@ static int send_created(const struct sandbox *s, int sock, struct cordon_error *
 		[CREATED_MEMORY] = s->limits.usage_memory_fd,
 		[CREATED_OOM] = s->limits.usage_oom_fd,
 		[CREATED_PIDS] = s->limits.usage_pids_fd,
+		[CREATED_CPU] = s->limits.usage_cpu_fd,
 		[CREATED_WATCH] = s->record_fd,
 		[CREATED_SCRATCH] = s->scratch_fd,
 	};
@@ -219,11 +242,14 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	char scratch[4096];
 	*s = (struct sandbox){.pidfd = -1, .handshake = -1, .proc_fd = -1, .root_fd = -1, .record_fd = -1, .scratch_fd = -1,
 	                      .watch_at_ms = UINT64_MAX, .limits_gone = true, .scratch_gone = true, .disk = spec->disk, .memory = spec->memory};
+	if (!host->kernel_checked && check_kernel(err) < 0)
+		return -1;
+	host->kernel_checked = true;
 	if (open_home(host, spec->home, err) < 0 || probe_limits(host, spec->limits_force, err) < 0 || check_strength(host, spec, err) < 0)
 		return -1;
 	if ((size_t)snprintf(scratch, sizeof(scratch), "%s/scratch/%s.%s", spec->home, host->stamp, spec->id) >= sizeof(scratch))
 		return err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
-	if (idmap_take(&host->ids, spec->uid, spec->gid, &s->ids, err) < 0)
+	if (idmap_take(&host->ids, spec->uid, spec->gid, mounts_show_host_files(spec), &s->ids, err) < 0)
 		return -1;
 	snprintf(s->name, sizeof(s->name), "%s.%s", host->stamp, spec->id); /* from here on there is something to clean up */
 	const struct limits_request want = {.memory = spec->memory, .pids = spec->pids, .cpus_milli = spec->cpus_milli, .disk = spec->disk};
@@ -302,9 +328,10 @@ void sandbox_start_watcher(struct sandbox *s)
 		.proc_fd = s->proc_fd,
 		.tmpfs_fd = s->root_fd,
 		.tree_fds = {workspace >= 0 ? workspace : open_tree_dir(s, "app"), open_tree_dir(s, "home")},
+		.oom_fd = s->limits.memory == LIMIT_CGROUP1 ? s->limits.usage_oom_fd : -1,
 		.record_fd = s->record_fd,
 	};
-	int keep[] = {req.init_pidfd, req.proc_fd, req.tmpfs_fd, req.tree_fds[0], req.tree_fds[1], req.record_fd};
+	int keep[] = {req.init_pidfd, req.proc_fd, req.tmpfs_fd, req.tree_fds[0], req.tree_fds[1], req.oom_fd, req.record_fd};
 	confine_close_except(keep, ARRAY_SIZE(keep));
 	watch_run(&req);
 	_exit(0);
@@ -331,12 +358,30 @@ static bool remove_scratch(struct host *host, struct sandbox *s)
 	return false;
 }
 
+/*
+ * The last figures, for a reader that comes after the cgroup is gone (its files then answer ENODEV). With memory.oom.group init dies
+ * with the rest, and the library learns of it at the same moment as we do.
+ */
+static void keep_usage(const struct sandbox *s)
+{
+	const int fds[] = {[CREATED_MEMORY] = s->limits.usage_memory_fd,
+	                   [CREATED_OOM] = s->limits.usage_oom_fd,
+	                   [CREATED_PIDS] = s->limits.usage_pids_fd,
+	                   [CREATED_CPU] = s->limits.usage_cpu_fd};
+	for (size_t i = CREATED_MEMORY; i < ARRAY_SIZE(fds); i++) {
+		char text[WATCH_TEXT_SIZE] = "";
+		if (fds[i] < 0 || pread(fds[i], text, sizeof(text) - 1, 0) <= 0 || pwrite(s->record_fd, text, sizeof(text), WATCH_TEXT_AT(i)) < 0)
+			continue; /* then the figure is missing from the result */
+	}
+}
+
 bool sandbox_clean_up(struct host *host, struct sandbox *s)
 {
 	if (s->watcher)
 		return false;
 	if (!s->limits_gone) {
 		limits_kill(&host->limits, &s->limits);
+		keep_usage(s);
 		s->limits_gone = limits_destroy(&host->limits, &s->limits) == 0;
 	}
 	if (!s->scratch_gone)

@@ -17,6 +17,7 @@ struct host {
 	struct limits_host limits;
 	char *limits_forced; /* what limits was probed with */
 	bool limits_probed;
+	bool kernel_checked;
 	char stamp[64];
 	char *home;     /* the $CORDON_HOME that scratch_fd belongs to */
 	int scratch_fd; /* $CORDON_HOME/scratch */

@@ -67,10 +67,14 @@ static int slot_lock(struct idmap_pool *pool, uint32_t slot, short type)
 	return fcntl(pool->lock_fd, F_OFD_SETLK, &l);
 }
 
-int idmap_take(struct idmap_pool *pool, uint32_t uid, uint32_t gid, struct idmap *out, struct cordon_error *err)
+int idmap_take(struct idmap_pool *pool, uint32_t uid, uint32_t gid, bool host_files, struct idmap *out, struct cordon_error *err)
 {
-	*out = (struct idmap){.mode = pool->mode, .uid = geteuid(), .gid = getegid()};
-	if (pool->mode == IDMAP_SELF) {
+	*out = (struct idmap){.mode = pool->mode, .own_uid = geteuid(), .own_gid = getegid()};
+	if (pool->mode == IDMAP_SMALL && host_files)
+		out->mode = IDMAP_SELF;
+	out->uid = out->own_uid ? out->own_uid : IDMAP_USER;
+	out->gid = out->own_gid ? out->own_gid : IDMAP_USER;
+	if (out->mode == IDMAP_SELF) {
 		if ((uid != UINT32_MAX && uid != out->uid) || (gid != UINT32_MAX && gid != out->gid)) {
 			err_set(err, CORDON_ERR_INPUT, "--user %u:%u: only your own ids (%u:%u) can be used", uid, gid, out->uid, out->gid);
 			return err_hint(err, "run cordon as root to choose ids inside");
@@ -126,7 +130,7 @@ static int write_proc(pid_t pid, const char *file, const char *text, struct cord
 	return 0;
 }
 
-static void map_text(const struct idmap *m, uint32_t id, char *text, size_t size)
+static void map_text(const struct idmap *m, uint32_t id, uint32_t own, char *text, size_t size)
 {
 	switch (m->mode) {
 	case IDMAP_RANGE:
@@ -140,7 +144,7 @@ static void map_text(const struct idmap *m, uint32_t id, char *text, size_t size
 		break;
 	case IDMAP_SELF:
 	default:
-		snprintf(text, size, "%u %u 1\n", id, id);
+		snprintf(text, size, "%u %u 1\n", id, own);
 		break;
 	}
 }
@@ -151,10 +155,10 @@ int idmap_write(const struct idmap *m, pid_t pid, struct cordon_error *err)
 	/* an ordinary user may map its group only after giving up setgroups(2), see user_namespaces(7) */
 	if (m->mode == IDMAP_SELF && write_proc(pid, "setgroups", "deny", err) < 0)
 		return -1;
-	map_text(m, m->uid, text, sizeof(text));
+	map_text(m, m->uid, m->own_uid, text, sizeof(text));
 	if (write_proc(pid, "uid_map", text, err) < 0)
 		return -1;
-	map_text(m, m->gid, text, sizeof(text));
+	map_text(m, m->gid, m->own_gid, text, sizeof(text));
 	return write_proc(pid, "gid_map", text, err);
 }
 

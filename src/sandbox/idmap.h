@@ -2,7 +2,7 @@
 /*
  * Which ids a sandbox gets. As root each sandbox has a range of 65,536 host ids of its own, so that two sandboxes never share an owner and
  * nothing inside equals an id of the host; in a container that lacks such ids, three ids per sandbox; as an ordinary user only the
- * caller's own id can be mapped.
+ * caller's own id can be mapped. Nobody is root inside unless asked for.
  */
 #ifndef CORDON_SANDBOX_IDMAP_H
 #define CORDON_SANDBOX_IDMAP_H
@@ -20,6 +20,7 @@ struct idmap {
 	uint32_t slot;
 	uint32_t base;     /* host id of the first id of the range */
 	uint32_t uid, gid; /* the command's, inside */
+	uint32_t own_uid, own_gid; /* IDMAP_SELF: ours, which these two stand for */
 };
 
 /* Hands out ranges; one per launcher. Ranges in use by other launchers on this host are seen through locks on one file. */
@@ -35,8 +36,11 @@ struct idmap_pool {
 #define IDMAP_USER 1000u
 
 int idmap_pool_open(struct idmap_pool *pool, struct cordon_error *err);
-/* uid/gid: as asked for inside, UINT32_MAX for the default. */
-int idmap_take(struct idmap_pool *pool, uint32_t uid, uint32_t gid, struct idmap *out, struct cordon_error *err);
+/*
+ * uid/gid: as asked for inside, UINT32_MAX for the default. host_files: files of the host's will be shown; where there are no ids for
+ * idmapped mounts (IDMAP_SMALL), the user inside then has to be ourselves to own them.
+ */
+int idmap_take(struct idmap_pool *pool, uint32_t uid, uint32_t gid, bool host_files, struct idmap *out, struct cordon_error *err);
 void idmap_release(struct idmap_pool *pool, const struct idmap *m);
 
 /* The host's id of an id inside (0 or the user's own). */

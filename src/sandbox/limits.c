@@ -425,6 +425,7 @@ static int create_v2(const struct limits_host *host, const struct limits_request
 		    set_limit(l->v2_fd, ".", "memory.swap.max", "0", true, err) < 0 ||
 		    set_limit(l->v2_fd, ".", "memory.oom.group", "1", true, err) < 0)
 			return -1;
+		l->usage_cpu_fd = openat(l->v2_fd, "cpu.stat", O_RDONLY | O_CLOEXEC); /* init dies with the rest (oom.group) and cannot say */
 		l->usage_memory_fd = openat(l->v2_fd, "memory.peak", O_RDONLY | O_CLOEXEC); /* since 5.19 */
 		l->usage_oom_fd = openat(l->v2_fd, "memory.events", O_RDONLY | O_CLOEXEC);
 	}
@@ -441,7 +442,8 @@ static int create_v2(const struct limits_host *host, const struct limits_request
 int limits_begin(const struct limits_host *host, const struct limits_request *req, const char *name, struct limits *out,
                  struct cordon_error *err)
 {
-	*out = (struct limits){.v2_fd = -1, .enter_fds = {-1, -1, -1}, .usage_memory_fd = -1, .usage_oom_fd = -1, .usage_pids_fd = -1};
+	*out = (struct limits){.v2_fd = -1, .enter_fds = {-1, -1, -1}, .usage_memory_fd = -1, .usage_oom_fd = -1, .usage_pids_fd = -1,
+	                       .usage_cpu_fd = -1};
 	if (!*name || *name == '.' || strlen(name) >= LIMITS_NAME_MAX || strchr(name, '/'))
 		return err_set(err, CORDON_ERR_INPUT, "bad cgroup name \"%s\"", name);
 	put(out->name, out->name + sizeof(out->name), name);
@@ -476,6 +478,7 @@ int limits_destroy(const struct limits_host *host, struct limits *l)
 	close_fd(&l->usage_memory_fd);
 	close_fd(&l->usage_oom_fd);
 	close_fd(&l->usage_pids_fd);
+	close_fd(&l->usage_cpu_fd);
 	close_fd(&l->v2_fd);
 	for (size_t i = 0; i < ARRAY_SIZE(parents); i++)
 		if (parents[i].used && unlinkat(parents[i].fd, l->name, AT_REMOVEDIR) < 0 && errno == EBUSY)

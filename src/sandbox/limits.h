@@ -43,6 +43,7 @@ struct limits {
 	int usage_memory_fd;        /* memory.peak, memory.max_usage_in_bytes or the watcher's record */
 	int usage_oom_fd;           /* memory.events, memory.oom_control */
 	int usage_pids_fd;          /* pids.peak */
+	int usage_cpu_fd;           /* cpu.stat, v2 only: elsewhere init knows */
 };
 
 /*

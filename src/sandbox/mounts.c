@@ -42,6 +42,22 @@ static bool needs_source(const struct setup_op *op)
 	return op->kind == OP_SCRATCH || op->kind == OP_OVERLAY || (op->kind == OP_BIND && (op->flags & OP_CHECKED));
 }
 
+bool mounts_writable(const struct sandbox_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->op_count; i++)
+		if (spec->ops[i].kind == OP_BIND && (spec->ops[i].flags & OP_WRITABLE))
+			return true;
+	return false;
+}
+
+bool mounts_show_host_files(const struct sandbox_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->op_count; i++)
+		if (spec->ops[i].flags & OP_CHECKED)
+			return true;
+	return false;
+}
+
 /* As root, files belong to ids that do not exist inside; an idmapped mount makes their owner the sandbox's user. */
 static int idmap_tree(int tree, int fd, const char *name, const struct idmap *ids, struct cordon_error *err)
 {

@@ -28,6 +28,12 @@ int mounts_prepare(const struct sandbox_spec *spec, const char *scratch, const s
                    struct cordon_error *err);
 void mount_sources_close(struct mount_sources *s);
 
+/* True if something of the host can be written through a mount. */
+bool mounts_writable(const struct sandbox_spec *spec);
+
+/* True if files of the host's are shown, whose owner should be the user inside. */
+bool mounts_show_host_files(const struct sandbox_spec *spec);
+
 /* What the watcher needs to see from outside. */
 struct mounts_view {
 	int proc_fd; /* the sandbox's /proc */

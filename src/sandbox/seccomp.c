@@ -30,6 +30,7 @@
 #include <asm/ioctls.h>
 #include <asm/unistd.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/netlink.h>
 #include <linux/personality.h>
@@ -40,6 +41,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -286,6 +288,25 @@ static unsigned put_prlimit_check(struct assembler *as, unsigned allow, unsigned
 	return put_load_arg(as, 1);
 }
 
+/*
+ * A mount that is writable inside maps its owner to the sandbox's user: a set-user-id file made there would be one of the owner's, root's
+ * perhaps, on the host. nosuid on the mount only keeps it from working inside.
+ */
+static unsigned put_mode_check(struct assembler *as, unsigned argument, unsigned allow, unsigned deny)
+{
+	put_jump(as, BPF_JSET, S_ISUID | S_ISGID, deny, allow);
+	return put_load_arg(as, argument);
+}
+
+/* The mode of open(2) means something only when a file is made; else its register holds anything. */
+static unsigned put_open_check(struct assembler *as, unsigned flags, unsigned allow, unsigned deny)
+{
+	unsigned mode = put_mode_check(as, flags + 1, allow, deny);
+
+	put_jump(as, BPF_JSET, O_CREAT | (O_TMPFILE & ~O_DIRECTORY), mode, allow);
+	return put_load_arg(as, flags);
+}
+
 /* ---- the search over numbers ---- */
 
 struct range {
@@ -388,6 +409,13 @@ static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[O
 	labels[RULE_PRCTL] = put_prctl_check(as, allow, no_option);
 	labels[RULE_SETRLIMIT] = put_setrlimit_check(as, allow, done);
 	labels[RULE_PRLIMIT] = put_prlimit_check(as, allow, done);
+	labels[RULE_OPENAT2] = nosys;
+	if (flags & SECCOMP_NO_SETID) {
+		labels[RULE_MODE1] = put_mode_check(as, 1, allow, deny);
+		labels[RULE_MODE2] = put_mode_check(as, 2, allow, deny);
+		labels[RULE_OPEN] = put_open_check(as, 1, allow, deny);
+		labels[RULE_OPENAT] = put_open_check(as, 2, allow, deny);
+	}
 }
 
 int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_error *err)
@@ -409,6 +437,8 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 		/* Resolved here rather than by its label, so that it can merge with its neighbours. */
 		if (e->rule == RULE_AFFINITY)
 			outcomes[e->nr] = flags & SECCOMP_PIN_CPUS ? RULE_DENY : RULE_ALLOW;
+		else if (e->rule >= RULE_MODE1 && e->rule <= RULE_OPENAT2 && !(flags & SECCOMP_NO_SETID))
+			outcomes[e->nr] = RULE_ALLOW;
 		else
 			outcomes[e->nr] = (uint8_t)e->rule;
 	}

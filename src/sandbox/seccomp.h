@@ -20,6 +20,7 @@
 enum seccomp_flags {
 	SECCOMP_PIN_CPUS = 1 << 0,   /* sched_setaffinity answers EPERM: the CPU limit is an affinity mask */
 	SECCOMP_ALLOW_USERNS = 1 << 1, /* nested user namespaces (for browsers), off by default */
+	SECCOMP_NO_SETID = 1 << 2,   /* no file gets a set-user-id or set-group-id bit: a directory of the host is writable inside */
 };
 
 struct seccomp_program {
@@ -41,6 +42,11 @@ enum syscall_rule {
 	RULE_PRCTL,      /* argument 0: an allow list; others EINVAL, as from a kernel that does not know the option */
 	RULE_SETRLIMIT,  /* argument 0: RLIMIT_CORE answers success and changes nothing */
 	RULE_PRLIMIT,    /* argument 1: the same, where argument 2 is a new limit */
+	RULE_MODE1,      /* under SECCOMP_NO_SETID: argument 1 is a mode without S_ISUID and S_ISGID */
+	RULE_MODE2,      /* … argument 2 */
+	RULE_OPEN,       /* … argument 2, where argument 1 creates a file */
+	RULE_OPENAT,     /* … argument 3, where argument 2 creates a file */
+	RULE_OPENAT2,    /* … ENOSYS: its mode lies in memory */
 	RULE_AFFINITY,   /* RULE_DENY under SECCOMP_PIN_CPUS, else RULE_ALLOW */
 	RULE_UNSHARE,    /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
 };

@@ -123,7 +123,7 @@ struct created_msg {
 	uint32_t uid, gid; /* inside */
 	uint32_t fd_mask;  /* bit i: descriptor i of enum created_fd was sent */
 };
-enum created_fd { CREATED_PIDFD, CREATED_MEMORY, CREATED_OOM, CREATED_PIDS, CREATED_WATCH, CREATED_SCRATCH, CREATED_FD_COUNT };
+enum created_fd { CREATED_PIDFD, CREATED_MEMORY, CREATED_OOM, CREATED_PIDS, CREATED_CPU, CREATED_WATCH, CREATED_SCRATCH, CREATED_FD_COUNT };
 
 struct exited_msg {
 	int32_t status; /* as from wait4(2) */

@@ -85,23 +85,23 @@
 const struct syscall_entry syscall_table[] = {
 	/* ---- files: open, read, write ---- */
 	ALLOW(read), ALLOW(write), ALLOW(close), ALLOW(lseek), ALLOW(pread64), ALLOW(pwrite64), ALLOW(readv), ALLOW(writev),
-	ALLOW(preadv), ALLOW(pwritev), ALLOW(preadv2), ALLOW(pwritev2), ALLOW(openat), ALLOW(openat2), ALLOW(close_range), ALLOW(dup),
+	ALLOW(preadv), ALLOW(pwritev), ALLOW(preadv2), ALLOW(pwritev2), RULE(openat, OPENAT), RULE(openat2, OPENAT2), ALLOW(close_range), ALLOW(dup),
 	ALLOW(dup3), ALLOW(fcntl), ALLOW(flock), ALLOW(fsync), ALLOW(fdatasync), ALLOW(sync), ALLOW(syncfs), ALLOW(sync_file_range),
 	ALLOW(truncate), ALLOW(ftruncate), ALLOW(fallocate), ALLOW(fadvise64), ALLOW(readahead), ALLOW(sendfile), ALLOW(splice),
 	ALLOW(tee), ALLOW(vmsplice), ALLOW(copy_file_range),
 	RULE(ioctl, IOCTL),
 #ifdef __x86_64__
-	ALLOW(open), ALLOW(creat), ALLOW(dup2),
+	RULE(open, OPEN), RULE(creat, MODE1), ALLOW(dup2),
 #endif
 
 	/* ---- files: names, directories, metadata. mknod and chown are bounded by capabilities, paths by Landlock. ---- */
-	ALLOW(getcwd), ALLOW(chdir), ALLOW(fchdir), ALLOW(umask), ALLOW(getdents64), ALLOW(mkdirat), ALLOW(mknodat), ALLOW(unlinkat),
+	ALLOW(getcwd), ALLOW(chdir), ALLOW(fchdir), ALLOW(umask), ALLOW(getdents64), ALLOW(mkdirat), RULE(mknodat, MODE2), ALLOW(unlinkat),
 	ALLOW(symlinkat), ALLOW(linkat), ALLOW(renameat), ALLOW(renameat2), ALLOW(readlinkat), ALLOW(faccessat), ALLOW(faccessat2),
-	ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchmodat2), ALLOW(fchown), ALLOW(fchownat), ALLOW(fstat), ALLOW(newfstatat), ALLOW(statx),
+	RULE(fchmod, MODE1), RULE(fchmodat, MODE2), RULE(fchmodat2, MODE2), ALLOW(fchown), ALLOW(fchownat), ALLOW(fstat), ALLOW(newfstatat), ALLOW(statx),
 	ALLOW(statfs), ALLOW(fstatfs), ALLOW(utimensat),
 #ifdef __x86_64__
 	ALLOW(stat), ALLOW(lstat), ALLOW(access), ALLOW(getdents), ALLOW(rename), ALLOW(mkdir), ALLOW(rmdir), ALLOW(link), ALLOW(unlink),
-	ALLOW(symlink), ALLOW(readlink), ALLOW(chmod), ALLOW(chown), ALLOW(lchown), ALLOW(mknod), ALLOW(utime), ALLOW(utimes),
+	ALLOW(symlink), ALLOW(readlink), RULE(chmod, MODE1), ALLOW(chown), ALLOW(lchown), RULE(mknod, MODE1), ALLOW(utime), ALLOW(utimes),
 	ALLOW(futimesat),
 #endif
 	ALLOW(setxattr), ALLOW(lsetxattr), ALLOW(fsetxattr), ALLOW(getxattr), ALLOW(lgetxattr), ALLOW(fgetxattr), ALLOW(listxattr),

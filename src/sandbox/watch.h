@@ -26,7 +26,13 @@ struct watch_record {
 	uint64_t disk_peak;   /* bytes below the writable trees, highest seen */
 	uint32_t over_memory; /* 1: killed for memory */
 	uint32_t over_disk;   /* 1: killed for disk */
+	uint64_t cpu_us;      /* of all processes, at the moment of killing */
 };
+
+/* Further on in the record: what the cgroup's files (enum created_fd) said last, as text. Written before the cgroup is removed, so that
+ * whoever finds it gone can rely on them. */
+#define WATCH_TEXT_SIZE 448
+#define WATCH_TEXT_AT(i) ((off_t)(1024 + (i) * WATCH_TEXT_SIZE))
 
 struct watch_request {
 	uint64_t memory;  /* 0: do not watch memory */
@@ -37,6 +43,7 @@ struct watch_request {
 	                   * files that are still open then do not count as disk */
 	int tmpfs_fd;     /* a descriptor on the sandbox's tmpfs, for fstatfs; -1: none */
 	int tree_fds[2];  /* the writable trees (workspace upper, home); -1: none */
+	int oom_fd;       /* memory.oom_control of a v1 cgroup: one process killed there means all are; -1: none */
 	int record_fd;    /* the memfd */
 };
 

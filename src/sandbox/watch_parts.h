@@ -40,6 +40,7 @@ struct watch_memory {
 	bool counts_sysv;        /* this process has joined the sandbox's ipc namespace */
 	unsigned join_tries;
 
+	uint64_t cpu_ticks;      /* of all processes, summed up when they are killed */
 	uint64_t total;          /* best estimate of the last look */
 	uint64_t bound;          /* … and what it was at most */
 	uint64_t memfd_bytes, unlinked_bytes; /* of the last scan of descriptors */

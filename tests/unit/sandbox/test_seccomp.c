@@ -4,6 +4,7 @@
  * load it. Built a second time with short jumps (SECCOMP_NEAR), so that the long ones are tested too.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/netlink.h>
 #include <linux/personality.h>
@@ -23,6 +24,7 @@
 #include <sys/resource.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,11 +50,11 @@
 #ifdef SECCOMP_NEAR
 #define LENGTH_MAX SECCOMP_MAX_INSNS
 #else
-#define LENGTH_MAX 128
+#define LENGTH_MAX 160
 #endif
 
 #define GARBAGE 0xdeadbeef00000000u
-#define ALL_FLAGS (SECCOMP_PIN_CPUS | SECCOMP_ALLOW_USERNS)
+#define ALL_FLAGS (SECCOMP_PIN_CPUS | SECCOMP_ALLOW_USERNS | SECCOMP_NO_SETID)
 
 extern char **environ;
 
@@ -112,11 +114,16 @@ static uint32_t run(const struct seccomp_data *data)
 	return 0;
 }
 
-static uint32_t verdict(long nr, uint64_t arg0, uint64_t arg1, uint64_t arg2)
+static uint32_t verdict4(long nr, uint64_t arg0, uint64_t arg1, uint64_t arg2, uint64_t arg3)
 {
-	struct seccomp_data data = { .nr = (int)nr, .arch = NATIVE, .args = { arg0, arg1, arg2 } };
+	struct seccomp_data data = { .nr = (int)nr, .arch = NATIVE, .args = { arg0, arg1, arg2, arg3 } };
 
 	return run(&data);
+}
+
+static uint32_t verdict(long nr, uint64_t arg0, uint64_t arg1, uint64_t arg2)
+{
+	return verdict4(nr, arg0, arg1, arg2, 0);
 }
 
 /* ---- the compiled program ---- */
@@ -160,7 +167,13 @@ static uint32_t expected(enum syscall_rule rule, unsigned flags)
 	case RULE_PERSONALITY:
 	case RULE_SETRLIMIT: /* RLIMIT_CPU */
 	case RULE_PRLIMIT:
+	case RULE_MODE1:
+	case RULE_MODE2:
+	case RULE_OPEN:
+	case RULE_OPENAT:
 		return ALLOWED;
+	case RULE_OPENAT2:
+		return flags & SECCOMP_NO_SETID ? FAILS(ENOSYS) : ALLOWED;
 	case RULE_DENY:
 		return FAILS(EPERM);
 	case RULE_NOSYS:
@@ -201,6 +214,26 @@ static void test_the_core_limit_cannot_be_changed_and_nobody_notices(void **stat
 	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_CORE, high_only), FAILS(0));
 	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_CORE, 0), ALLOWED);
 	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_STACK, 0x1000), ALLOWED);
+}
+
+static void test_no_file_gets_a_set_id_bit_where_that_is_asked_for(void **state)
+{
+	for (unsigned flags = 0; flags <= ALL_FLAGS; flags++) {
+		const uint32_t refused = flags & SECCOMP_NO_SETID ? FAILS(EPERM) : ALLOWED;
+
+		compile(flags);
+		for (unsigned bit = 02000; bit <= 04000; bit *= 2) {
+			assert_int_equal(verdict(__NR_fchmod, 3, 0755 | bit, 0), refused);
+			assert_int_equal(verdict(__NR_fchmodat, 3, 0x1000, 0755 | bit), refused);
+			assert_int_equal(verdict(452 /* fchmodat2 */, 3, 0x1000, 0755 | bit), refused);
+			assert_int_equal(verdict(__NR_mknodat, 3, 0x1000, S_IFREG | 0755 | bit), refused);
+			assert_int_equal(verdict4(__NR_openat, 3, 0x1000, O_CREAT | O_WRONLY, 0755 | bit), refused);
+			assert_int_equal(verdict4(__NR_openat, 3, 0x1000, O_TMPFILE | O_WRONLY, 0755 | bit), refused);
+			assert_int_equal(verdict4(__NR_openat, 3, 0x1000, O_DIRECTORY, 0755 | bit), ALLOWED);
+		}
+		assert_int_equal(verdict(__NR_fchmod, 3, 01777, 0), ALLOWED);
+		assert_int_equal(verdict4(__NR_openat, 3, 0x1000, O_CREAT, 0644), ALLOWED);
+	}
 }
 
 static void test_every_other_number_answers_enosys(void **state)
@@ -496,6 +529,7 @@ int main(void)
 		cmocka_unit_test(test_every_entry_gets_what_its_rule_says),
 		cmocka_unit_test(test_every_other_number_answers_enosys),
 		cmocka_unit_test(test_the_core_limit_cannot_be_changed_and_nobody_notices),
+		cmocka_unit_test(test_no_file_gets_a_set_id_bit_where_that_is_asked_for),
 		cmocka_unit_test(test_other_architectures_are_killed),
 		cmocka_unit_test(test_x32_calls_are_killed),
 		cmocka_unit_test(test_terminal_injection_is_denied_whatever_the_upper_half_says),
