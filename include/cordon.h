@@ -132,9 +132,8 @@ struct cordon_sandbox_options {
 };
 
 /* options may be NULL. Release with cordon_sandbox_destroy(), which kills whatever still runs inside. */
-CORDON_API int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy,
-                                     const struct cordon_sandbox_options *options, struct cordon_sandbox **out,
-                                     struct cordon_error *err);
+CORDON_API int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
+                                     struct cordon_sandbox **out, struct cordon_error *err);
 CORDON_API const char *cordon_sandbox_id(const struct cordon_sandbox *sandbox);
 CORDON_API void cordon_sandbox_destroy(struct cordon_sandbox *sandbox);
 
@@ -173,10 +172,10 @@ struct cordon_usage {
 struct cordon_result {
 	char id[24];
 	char sandbox[24];
-	const char *state;  /* "succeeded" or "failed" */
-	const char *reason; /* NULL, or exit|signal|timeout|oom|denied|cancelled|interrupted|conflict|error */
-	int exit_code;      /* the exit status a shell would see: the command's own, 128+N, 124, 126, 127 */
-	int signal;         /* 0: none */
+	const char *state;       /* "succeeded" or "failed" */
+	const char *reason;      /* NULL, or exit|signal|timeout|oom|denied|cancelled|interrupted|conflict|error */
+	int exit_code;           /* the exit status a shell would see: the command's own, 128+N, 124, 126, 127 */
+	int signal;              /* 0: none */
 	const char *stdout_data; /* NUL-terminated for convenience; may contain NULs before stdout_len */
 	size_t stdout_len;
 	const char *stderr_data;

@@ -15,11 +15,11 @@
 /* A running sandbox as its backend sees it; plain data, owned by struct cordon_sandbox. */
 struct backend_sandbox {
 	char id[SPEC_ID_LEN + 1];
-	int control;              /* socket to init */
-	struct created_msg info;  /* which mechanism holds which limit */
+	int control;               /* socket to init */
+	struct created_msg info;   /* which mechanism holds which limit */
 	int fds[CREATED_FD_COUNT]; /* pidfd and usage descriptors, -1: none */
-	bool seeded;              /* the workspace started from a host directory */
-	bool ready;               /* set-up is known to have succeeded */
+	bool seeded;               /* the workspace started from a host directory */
+	bool ready;                /* set-up is known to have succeeded */
 };
 
 /* The ends that init gets. The caller closes them afterwards. */

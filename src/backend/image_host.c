@@ -78,20 +78,24 @@ static const struct {
 	const char *path;
 	struct device_number number;
 } devices[] = {
-	{"/dev/null", {1, 3}}, {"/dev/zero", {1, 5}}, {"/dev/full", {1, 7}}, {"/dev/random", {1, 8}}, {"/dev/urandom", {1, 9}}, {"/dev/tty", {5, 0}},
+	{"/dev/null", {1, 3}},   {"/dev/zero", {1, 5}},    {"/dev/full", {1, 7}},
+	{"/dev/random", {1, 8}}, {"/dev/urandom", {1, 9}}, {"/dev/tty", {5, 0}},
 };
 
 /* Host state that an unprivileged reader could see, and what others had to mask; files that only the host's root may open need none. */
+/* clang-format off */
 static const char *const masked[] = {
 	"proc/acpi",     "proc/asound",    "proc/buddyinfo", "proc/cmdline",  "proc/config.gz",  "proc/diskstats",     "proc/interrupts",
 	"proc/iomem",    "proc/ioports",   "proc/kallsyms",  "proc/kcore",    "proc/key-users",  "proc/keys",          "proc/kmsg",
 	"proc/modules",  "proc/mtrr",      "proc/partitions", "proc/sched_debug", "proc/schedstat", "proc/scsi",       "proc/softirqs",
 	"proc/sysrq-trigger", "proc/timer_list", "proc/zoneinfo",
 };
+/* clang-format on */
 
 static const char *const readonly[] = {"proc/bus", "proc/fs", "proc/irq", "proc/sys"};
 
-static const char nsswitch[] = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n";
+static const char nsswitch[] =
+	"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n";
 
 static void add_file(struct plan *p, const char *target, const char *text)
 {

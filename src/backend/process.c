@@ -45,7 +45,8 @@ static int check_hostname(const char *name, struct cordon_error *err)
 	size_t n = strlen(name);
 	if (n == 0 || n > 63 || name[0] == '-' || name[n - 1] == '-' ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != n)
-		return err_set(err, CORDON_ERR_INPUT, "hostname '%.80s' is not valid (letters, digits and inner hyphens, at most 63)", name);
+		return err_set(err, CORDON_ERR_INPUT, "hostname '%.80s' is not valid (letters, digits and inner hyphens, at most 63)",
+		               name);
 	return 0;
 }
 
@@ -102,7 +103,8 @@ static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o
 	const char *host = plan_string(p, real);
 	plan_op(p, OP_OVERLAY, "app", host, OP_CHECKED);
 	/* also at its own path: virtual environments and build trees hold absolute paths. Not where the sandbox has something else. */
-	static const char *const taken[] = {"/usr", "/etc", "/proc", "/dev", "/sys", "/app", "/bin", "/sbin", "/lib", "/lib64", "/home/user", "/run", "/var/run"};
+	static const char *const taken[] = {"/usr",  "/etc", "/proc",  "/dev",       "/sys", "/app",    "/bin",
+	                                    "/sbin", "/lib", "/lib64", "/home/user", "/run", "/var/run"};
 	bool alias = strcmp(host, "/") != 0;
 	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
 		alias = alias && !fs_path_within(host, taken[i]) && !fs_path_within(taken[i], host);
@@ -163,7 +165,8 @@ static struct string_list as_list(const struct strlist *l)
 #ifdef CORDON_TEST_HOOKS
 static uint32_t weakened(void)
 {
-	static const char *const names[] = {"seccomp", "landlock", "userns", "pidns", "mntns", "netns", "ipcns", "utsns", "cgroupns", "caps", "masks"};
+	static const char *const names[] = {"seccomp", "landlock", "userns",   "pidns", "mntns", "netns",
+	                                    "ipcns",   "utsns",    "cgroupns", "caps",  "masks"};
 	const char *want = getenv("CORDON_TEST_WEAKEN");
 	for (size_t i = 0; want && i < ARRAY_SIZE(names); i++)
 		if (strcmp(want, names[i]) == 0)
@@ -259,7 +262,8 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 		.pids = policy->limits.pids,
 		.cpus_milli = policy->limits.cpus_milli,
 		.disk = policy->limits.disk,
-		.flags = (policy->limits.strict ? SPEC_STRICT : 0) | (strlist_has(&policy->weak_allow, "landlock") ? SPEC_ALLOW_WEAK_LANDLOCK : 0),
+		.flags = (policy->limits.strict ? SPEC_STRICT : 0) |
+	                 (strlist_has(&policy->weak_allow, "landlock") ? SPEC_ALLOW_WEAK_LANDLOCK : 0),
 		.write = as_list(&policy->mounts_write),
 	};
 #ifdef CORDON_TEST_HOOKS
@@ -281,7 +285,8 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 	image_host_plan(&plan, spec.hostname, uid, gid);
 
 	struct strlist read = {0};
-	if (strlist_copy(&read, &policy->mounts_read, err) < 0 || plan_workspace(&plan, o, &read, err) < 0 || plan_user_parts(&plan, o, err) < 0)
+	if (strlist_copy(&read, &policy->mounts_read, err) < 0 || plan_workspace(&plan, o, &read, err) < 0 ||
+	    plan_user_parts(&plan, o, err) < 0)
 		goto out;
 	spec.read = as_list(&read);
 	if ((o->workspace || o->mount_count) && forbidden_paths(ctx, policy, &forbid, err) < 0)
@@ -337,7 +342,8 @@ static int process_probe(struct cordon_error *err)
 		err_set(err, CORDON_ERR_WEAK_HOST, "user namespaces are switched off");
 		return err_hint(err, "sysctl -w user.max_user_namespaces=15000");
 	}
-	if (geteuid() != 0 && fs_read_small(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", text, sizeof(text)) > 0 && text[0] == '0') {
+	if (geteuid() != 0 && fs_read_small(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", text, sizeof(text)) > 0 &&
+	    text[0] == '0') {
 		err_set(err, CORDON_ERR_WEAK_HOST, "user namespaces are switched off for ordinary users");
 		return err_hint(err, "sysctl -w kernel.unprivileged_userns_clone=1");
 	}

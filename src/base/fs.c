@@ -156,7 +156,8 @@ int fs_remove_tree(int dirfd, const char *name, struct cordon_error *err)
 		}
 		if (next < 0 || fstat(next, &st) < 0 || st.st_dev != dev) {
 			cleanup_fd(&next);
-			return err_set(err, CORDON_ERR_SYSTEM, "cannot remove %s: %s is on another file system or changed", name, r ? sub : "..");
+			return err_set(err, CORDON_ERR_SYSTEM, "cannot remove %s: %s is on another file system or changed", name,
+			               r ? sub : "..");
 		}
 		depth = r ? depth + 1 : depth - 1;
 		close(fd);

@@ -93,8 +93,9 @@ static int spawn(const char *path, int sock, pid_t *pid)
 	sigemptyset(&none);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	if (!(r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0)) && !(r = posix_spawn_file_actions_adddup2(&actions, 0, 1)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, 0, 2)) && !(r = posix_spawn_file_actions_adddup2(&actions, sock, LAUNCHER_FD)))
+	if (!(r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0)) &&
+	    !(r = posix_spawn_file_actions_adddup2(&actions, 0, 1)) && !(r = posix_spawn_file_actions_adddup2(&actions, 0, 2)) &&
+	    !(r = posix_spawn_file_actions_adddup2(&actions, sock, LAUNCHER_FD)))
 		r = posix_spawn(pid, path, &actions, &attr, argv, envp);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);

@@ -6,9 +6,9 @@
 #include <sys/types.h>
 
 struct cordon {
-	int requests;   /* socket to the launcher; a message is one atomic send, so threads need no lock */
+	int requests; /* socket to the launcher; a message is one atomic send, so threads need no lock */
 	pid_t launcher;
-	char *home;     /* $CORDON_HOME, absolute */
+	char *home; /* $CORDON_HOME, absolute */
 };
 
 /* A random id, [a-z0-9]{20}. */

@@ -178,7 +178,8 @@ int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_o
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
 /* Keeps and shows what is within the limit; the rest is counted and dropped. A terminal is for a person and has no limit. */
-static int take_output(struct cordon_exec *e, struct stream *s, enum cordon_stream which, const char *data, size_t len, struct cordon_error *err)
+static int take_output(struct cordon_exec *e, struct stream *s, enum cordon_stream which, const char *data, size_t len,
+                       struct cordon_error *err)
 {
 	uint64_t limit = e->tty ? UINT64_MAX : e->sandbox->policy.limits.max_output;
 	uint64_t room = s->seen < limit ? limit - s->seen : 0;

@@ -44,8 +44,8 @@ struct cordon_exec {
 	struct stream out, err_stream;
 	uint64_t started_us;
 	atomic_bool over; /* its end was seen; cordon_exec_signal() may ask from another thread */
-	bool exited; /* the report of its end came */
-	bool lost;   /* the sandbox went away without one */
+	bool exited;      /* the report of its end came */
+	bool lost;        /* the sandbox went away without one */
 	struct exited_msg end;
 	bool done;
 	struct cordon_result result;

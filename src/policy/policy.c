@@ -42,6 +42,7 @@ const struct policy_key policy_keys[] = {
 const size_t policy_key_count = ARRAY_SIZE(policy_keys);
 
 /* Accounts, the kernel's own file systems, sockets that are as good as root, other sandboxes, and where people keep their keys. */
+/* clang-format off */
 const char *const policy_forbidden_mounts[] = {
 	"/etc/shadow",
 	"/etc/gshadow",
@@ -69,6 +70,7 @@ const char *const policy_forbidden_mounts[] = {
 	"~/.local/state/cordon",
 	NULL,
 };
+/* clang-format on */
 
 static const char *const guarantees[] = {"memory", "pids", "cpu", "disk", "landlock"};
 

@@ -25,7 +25,7 @@ int strlist_assign(struct strlist *l, const char *entry, struct cordon_error *er
 
 struct policy_limits {
 	uint64_t timeout_ms;
-	uint64_t memory;    /* bytes */
+	uint64_t memory; /* bytes */
 	uint64_t cpus_milli;
 	uint64_t pids;
 	uint64_t max_output; /* bytes per stream */
@@ -37,12 +37,12 @@ struct policy_limits {
 /* `struct cordon_policy` in the public header. */
 struct cordon_policy {
 	struct policy_limits limits;
-	struct strlist env_allow;    /* names taken over from the caller's environment */
-	struct strlist env_set;      /* "K=V" */
-	struct strlist mounts_read;  /* host paths (and all below) that may be mounted read-only; empty grants nothing */
-	struct strlist mounts_write; /* … that may be mounted writable (and read-only) */
+	struct strlist env_allow;     /* names taken over from the caller's environment */
+	struct strlist env_set;       /* "K=V" */
+	struct strlist mounts_read;   /* host paths (and all below) that may be mounted read-only; empty grants nothing */
+	struct strlist mounts_write;  /* … that may be mounted writable (and read-only) */
 	struct strlist mounts_forbid; /* in addition to the built-in list, which nothing overrides */
-	struct strlist weak_allow;   /* guarantees that may be weaker: "memory", "landlock" … */
+	struct strlist weak_allow;    /* guarantees that may be weaker: "memory", "landlock" … */
 };
 
 enum policy_type { POLICY_SIZE, POLICY_DURATION, POLICY_CPUS, POLICY_COUNT, POLICY_BOOL, POLICY_LIST, POLICY_ASSIGN_LIST };
@@ -73,7 +73,8 @@ extern const char *const policy_forbidden_mounts[];
  * Builds the environment of a command: env.allow from `host`, then env.set, then extra. NULL-terminated, one allocation per string;
  * free with strlist_free(). Names are checked ([A-Za-z_][A-Za-z0-9_]*), LD_* and the like are never taken from the host.
  */
-int policy_environment(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out, struct cordon_error *err);
+int policy_environment(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out,
+                       struct cordon_error *err);
 
 /* [A-Za-z_][A-Za-z0-9_]* */
 bool env_name_valid(const char *name, size_t len);

@@ -130,8 +130,7 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 		return -1;
 	if (receive_sources(b, &none, err) < 0 || become_root_inside(b->ids, spec->weaken, err) < 0)
 		return -1;
-	if (!(spec->weaken & WEAKEN_UTSNS) &&
-	    (sethostname(spec->hostname, strlen(spec->hostname)) < 0 || setdomainname("(none)", 6) < 0))
+	if (!(spec->weaken & WEAKEN_UTSNS) && (sethostname(spec->hostname, strlen(spec->hostname)) < 0 || setdomainname("(none)", 6) < 0))
 		return err_sys(err, "cannot set the host name");
 	if (b->limits->cpu == LIMIT_RLIMIT && pin_cpus(spec->cpus_milli, err) < 0)
 		return -1;

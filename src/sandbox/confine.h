@@ -16,10 +16,10 @@ int confine_bounding_set(void);
 int confine_keep_all_capabilities(void);
 
 struct confine_limits {
-	uint64_t files;  /* open files per process */
-	uint64_t disk;   /* largest file */
-	uint64_t data;   /* 0: none; bytes of private memory per process */
-	uint64_t procs;  /* 0: none; processes of this user in this user namespace */
+	uint64_t files; /* open files per process */
+	uint64_t disk;  /* largest file */
+	uint64_t data;  /* 0: none; bytes of private memory per process */
+	uint64_t procs; /* 0: none; processes of this user in this user namespace */
 };
 int confine_rlimits(const struct confine_limits *l);
 

@@ -130,6 +130,7 @@ static uint64_t namespace_flags(uint32_t weaken)
 /* What set-up stands on; a container's filter may lack what the kernel has. Each call is made with arguments that cannot succeed. */
 static int check_kernel(struct cordon_error *err)
 {
+	/* clang-format off */
 	static const struct {
 		const char *name;
 		long number;
@@ -140,6 +141,7 @@ static int check_kernel(struct cordon_error *err)
 		{"mount_setattr", SYS_mount_setattr, "5.12"}, {"close_range", SYS_close_range, "5.9"}, {"pidfd_send_signal", SYS_pidfd_send_signal, "5.1"},
 		{"seccomp", SYS_seccomp, "3.17"},
 	};
+	/* clang-format on */
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
 		if (syscall(needed[i].number, -1L, 0L, -1L, 0L, 0L) < 0 && errno == ENOSYS) {
 			err_set(err, CORDON_ERR_WEAK_HOST, "the system call %s is missing here", needed[i].name);
@@ -240,8 +242,17 @@ static void abandon(struct sandbox *s)
 int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock, struct sandbox *s, struct cordon_error *err)
 {
 	char scratch[4096];
-	*s = (struct sandbox){.pidfd = -1, .handshake = -1, .proc_fd = -1, .root_fd = -1, .record_fd = -1, .scratch_fd = -1,
-	                      .watch_at_ms = UINT64_MAX, .limits_gone = true, .scratch_gone = true, .disk = spec->disk, .memory = spec->memory};
+	*s = (struct sandbox){.pidfd = -1,
+	                      .handshake = -1,
+	                      .proc_fd = -1,
+	                      .root_fd = -1,
+	                      .record_fd = -1,
+	                      .scratch_fd = -1,
+	                      .watch_at_ms = UINT64_MAX,
+	                      .limits_gone = true,
+	                      .scratch_gone = true,
+	                      .disk = spec->disk,
+	                      .memory = spec->memory};
 	if (!host->kernel_checked && check_kernel(err) < 0)
 		return -1;
 	host->kernel_checked = true;
@@ -268,7 +279,8 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	s->pid = namespaces_clone(namespace_flags(spec->weaken), s->limits.v2_fd, &s->pidfd, err);
 	if (s->pid == 0) {
 		close(pair[0]);
-		struct birth b = {.spec = spec, .ids = &s->ids, .limits = &s->limits, .scratch = scratch, .sock = sock, .handshake = pair[1]};
+		struct birth b = {
+			.spec = spec, .ids = &s->ids, .limits = &s->limits, .scratch = scratch, .sock = sock, .handshake = pair[1]};
 		birth_run(&b);
 	}
 	close(pair[1]);
@@ -370,7 +382,8 @@ static void keep_usage(const struct sandbox *s)
 	                   [CREATED_CPU] = s->limits.usage_cpu_fd};
 	for (size_t i = CREATED_MEMORY; i < ARRAY_SIZE(fds); i++) {
 		char text[WATCH_TEXT_SIZE] = "";
-		if (fds[i] < 0 || pread(fds[i], text, sizeof(text) - 1, 0) <= 0 || pwrite(s->record_fd, text, sizeof(text), WATCH_TEXT_AT(i)) < 0)
+		if (fds[i] < 0 || pread(fds[i], text, sizeof(text) - 1, 0) <= 0 ||
+		    pwrite(s->record_fd, text, sizeof(text), WATCH_TEXT_AT(i)) < 0)
 			continue; /* then the figure is missing from the result */
 	}
 }

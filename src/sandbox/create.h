@@ -31,7 +31,7 @@ struct sandbox {
 	pid_t remover;
 	bool dead; /* init was reaped; what is left are cgroups and scratch */
 	bool limits_gone, scratch_gone;
-	int removals; /* attempts at removing the scratch directory so far */
+	int removals;   /* attempts at removing the scratch directory so far */
 	char name[128]; /* STAMP.ID */
 	struct idmap ids;
 	struct limits limits;

@@ -103,7 +103,7 @@ void idmap_release(struct idmap_pool *pool, const struct idmap *m)
 {
 	if (m->mode == IDMAP_SELF)
 		return;
-	pool->taken[m->slot / 8] &= (uint8_t)~(1u << (m->slot % 8));
+	pool->taken[m->slot / 8] &= (uint8_t) ~(1u << (m->slot % 8));
 	slot_lock(pool, m->slot, F_UNLCK);
 }
 

@@ -18,8 +18,8 @@ enum idmap_mode { IDMAP_RANGE, IDMAP_SMALL, IDMAP_SELF };
 struct idmap {
 	enum idmap_mode mode;
 	uint32_t slot;
-	uint32_t base;     /* host id of the first id of the range */
-	uint32_t uid, gid; /* the command's, inside */
+	uint32_t base;             /* host id of the first id of the range */
+	uint32_t uid, gid;         /* the command's, inside */
 	uint32_t own_uid, own_gid; /* IDMAP_SELF: ours, which these two stand for */
 };
 

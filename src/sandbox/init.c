@@ -69,7 +69,18 @@ static void report_error(int sock, const struct cordon_error *e)
 
 /* ---- starting a command ------------------------------------------------------------------------------------------------------ */
 
-enum stage { STAGE_NONE, STAGE_SESSION, STAGE_TERMINAL, STAGE_LIMITS, STAGE_USER, STAGE_CAPS, STAGE_CWD, STAGE_LANDLOCK, STAGE_SECCOMP, STAGE_EXEC };
+enum stage {
+	STAGE_NONE,
+	STAGE_SESSION,
+	STAGE_TERMINAL,
+	STAGE_LIMITS,
+	STAGE_USER,
+	STAGE_CAPS,
+	STAGE_CWD,
+	STAGE_LANDLOCK,
+	STAGE_SECCOMP,
+	STAGE_EXEC
+};
 
 static const char *const stage_names[] = {
 	[STAGE_NONE] = "start",
@@ -294,7 +305,8 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 
 static void reap(struct init *in, pid_t pid, int status, const struct rusage *ru)
 {
-	in->cpu_us += (uint64_t)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
+	in->cpu_us +=
+		(uint64_t)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
 	in->maxrss_kb = MAX(in->maxrss_kb, (uint64_t)ru->ru_maxrss);
 	for (size_t i = 0; i < MAX_EXECS; i++) {
 		if (in->execs[i].pid == pid && !in->execs[i].exited) {

@@ -42,14 +42,14 @@ struct ruleset_attr {
 
 #define READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define EXECUTE LANDLOCK_ACCESS_FS_EXECUTE
-#define WRITE                                                                                                                              \
-	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |         \
-	 LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE |      \
+#define WRITE                                                                                                                         \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |    \
+	 LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
 	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REFER)
 
 /* What a rule for something other than a directory may carry; more is EINVAL (ACCESS_FILE in security/landlock/fs.c). */
-#define FILE_RIGHTS                                                                                                                        \
-	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_TRUNCATE |         \
+#define FILE_RIGHTS                                                                                                                \
+	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_TRUNCATE | \
 	 LANDLOCK_ACCESS_FS_IOCTL_DEV)
 
 /* MAKE_CHAR and MAKE_BLOCK are in no set: nobody inside makes device nodes, whatever its capabilities. */
@@ -86,7 +86,7 @@ int landlock_abi(void)
 
 static int add_rule(int ruleset, const struct landlock_rule *rule, __u64 handled, struct cordon_error *err)
 {
-	struct landlock_path_beneath_attr attr = { .allowed_access = access_sets[rule->access] & handled };
+	struct landlock_path_beneath_attr attr = {.allowed_access = access_sets[rule->access] & handled};
 	struct stat st;
 	/* Symbolic links are followed: /bin is one, and the caller's view is the sandbox's own. */
 	_cleanup_fd_ int fd = open(rule->path, O_PATH | O_CLOEXEC);
@@ -109,7 +109,7 @@ static int add_rule(int ruleset, const struct landlock_rule *rule, __u64 handled
 int landlock_ruleset(const struct landlock_rule *rules, size_t count, struct cordon_error *err)
 {
 	_cleanup_fd_ int ruleset = -1;
-	struct ruleset_attr attr = { 0 };
+	struct ruleset_attr attr = {0};
 	int abi = landlock_abi();
 
 	if (abi == 0) {

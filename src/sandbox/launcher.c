@@ -173,10 +173,11 @@ static void turn(struct launcher *l, int timeout)
 /* What making sandboxes needs, and nothing else of what root can do. */
 static void drop_privileges(void)
 {
-	__attribute__((unused)) const uint64_t keep = 1ull << CAP_SYS_ADMIN | 1ull << CAP_SETUID | 1ull << CAP_SETGID | 1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE |
-	                      1ull << CAP_FOWNER | 1ull << CAP_KILL |
-	                      1ull << CAP_SETFCAP; /* to map id 0 of our own namespace, where we have no other (user_namespaces(7)) */
-#ifndef CORDON_TEST_HOOKS /* a sandbox without a user namespace of its own, which only those builds can make, lives on ours */
+	__attribute__((unused)) const uint64_t keep =
+		1ull << CAP_SYS_ADMIN | 1ull << CAP_SETUID | 1ull << CAP_SETGID | 1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE |
+		1ull << CAP_FOWNER | 1ull << CAP_KILL |
+		1ull << CAP_SETFCAP; /* to map id 0 of our own namespace, where we have no other (user_namespaces(7)) */
+#ifndef CORDON_TEST_HOOKS            /* a sandbox without a user namespace of its own, which only those builds can make, lives on ours */
 	if (geteuid() == 0)
 		confine_capabilities(keep);
 #endif

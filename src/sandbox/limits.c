@@ -154,7 +154,8 @@ static void probe_v1(struct limits_host *host, int root)
 		else if (errno == ENODEV)
 			set_why(host, "no %s controller is mounted below " CGROUP_ROOT, hierarchies[i].name);
 		else
-			set_why(host, CGROUP_ROOT "/%s/" SUBTREE ": %s (uid %u)", hierarchies[i].name, strerror(errno), (unsigned)geteuid());
+			set_why(host, CGROUP_ROOT "/%s/" SUBTREE ": %s (uid %u)", hierarchies[i].name, strerror(errno),
+			        (unsigned)geteuid());
 	}
 }
 
@@ -224,11 +225,14 @@ static int use_v2_top(struct limits_host *host, int top, const char *shown)
 			if (have & controllers[i].bit)
 				continue;
 			if (!(offered & controllers[i].bit))
-				set_why(host, "%s controller is not delegated to %s (uid %u)", controllers[i].name, shown, (unsigned)geteuid());
+				set_why(host, "%s controller is not delegated to %s (uid %u)", controllers[i].name, shown,
+				        (unsigned)geteuid());
 			else if (r == -EBUSY)
-				set_why(host, "%s has processes of its own, so it cannot hand down the %s controller", shown, controllers[i].name);
+				set_why(host, "%s has processes of its own, so it cannot hand down the %s controller", shown,
+				        controllers[i].name);
 			else
-				set_why(host, "cannot enable the %s controller in %s: %s", controllers[i].name, shown, strerror(-(r ? r : r2)));
+				set_why(host, "cannot enable the %s controller in %s: %s", controllers[i].name, shown,
+				        strerror(-(r ? r : r2)));
 		}
 	}
 	if (have & MEMORY)
@@ -281,8 +285,13 @@ int limits_probe(const char *forced, struct limits_host *host, struct cordon_err
 {
 	enum limit_method only = LIMIT_NONE;
 
-	*host = (struct limits_host){.memory = LIMIT_RLIMIT, .pids = LIMIT_RLIMIT, .cpu = LIMIT_RLIMIT,
-	                             .v2_fd = -1, .memory_fd = -1, .pids_fd = -1, .cpu_fd = -1};
+	*host = (struct limits_host){.memory = LIMIT_RLIMIT,
+	                             .pids = LIMIT_RLIMIT,
+	                             .cpu = LIMIT_RLIMIT,
+	                             .v2_fd = -1,
+	                             .memory_fd = -1,
+	                             .pids_fd = -1,
+	                             .cpu_fd = -1};
 	if (forced && *forced) {
 		for (only = LIMIT_CGROUP2; only <= LIMIT_RLIMIT && strcmp(forced, limit_method_name(only, "rlimit")) != 0; only++)
 			;
@@ -425,7 +434,8 @@ static int create_v2(const struct limits_host *host, const struct limits_request
 		    set_limit(l->v2_fd, ".", "memory.swap.max", "0", true, err) < 0 ||
 		    set_limit(l->v2_fd, ".", "memory.oom.group", "1", true, err) < 0)
 			return -1;
-		l->usage_cpu_fd = openat(l->v2_fd, "cpu.stat", O_RDONLY | O_CLOEXEC); /* init dies with the rest (oom.group) and cannot say */
+		l->usage_cpu_fd =
+			openat(l->v2_fd, "cpu.stat", O_RDONLY | O_CLOEXEC); /* init dies with the rest (oom.group) and cannot say */
 		l->usage_memory_fd = openat(l->v2_fd, "memory.peak", O_RDONLY | O_CLOEXEC); /* since 5.19 */
 		l->usage_oom_fd = openat(l->v2_fd, "memory.events", O_RDONLY | O_CLOEXEC);
 	}
@@ -442,8 +452,8 @@ static int create_v2(const struct limits_host *host, const struct limits_request
 int limits_begin(const struct limits_host *host, const struct limits_request *req, const char *name, struct limits *out,
                  struct cordon_error *err)
 {
-	*out = (struct limits){.v2_fd = -1, .enter_fds = {-1, -1, -1}, .usage_memory_fd = -1, .usage_oom_fd = -1, .usage_pids_fd = -1,
-	                       .usage_cpu_fd = -1};
+	*out = (struct limits){
+		.v2_fd = -1, .enter_fds = {-1, -1, -1}, .usage_memory_fd = -1, .usage_oom_fd = -1, .usage_pids_fd = -1, .usage_cpu_fd = -1};
 	if (!*name || *name == '.' || strlen(name) >= LIMITS_NAME_MAX || strchr(name, '/'))
 		return err_set(err, CORDON_ERR_INPUT, "bad cgroup name \"%s\"", name);
 	put(out->name, out->name + sizeof(out->name), name);

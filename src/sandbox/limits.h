@@ -21,9 +21,9 @@ enum limit_method { LIMIT_NONE, LIMIT_CGROUP2, LIMIT_CGROUP1, LIMIT_RLIMIT };
 /* Which mechanism holds which limit on this host; filled in once per launcher. */
 struct limits_host {
 	enum limit_method memory, pids, cpu;
-	int v2_fd;               /* our subtree of the v2 hierarchy (…/cordon), -1: none; also for kill and freeze beside v1 controllers */
+	int v2_fd; /* our subtree of the v2 hierarchy (…/cordon), -1: none; also for kill and freeze beside v1 controllers */
 	int memory_fd, pids_fd, cpu_fd; /* our subtree of each v1 hierarchy, -1: none */
-	char why[192];           /* why the better mechanism is missing, for people: "memory controller not delegated to uid 1000" */
+	char why[192];                  /* why the better mechanism is missing, for people: "memory controller not delegated to uid 1000" */
 };
 
 /* What one sandbox asks for; 0: no such limit. One more process than `pids` is allowed, for pid 1. */
@@ -40,10 +40,10 @@ struct limits {
 	bool has_v2;                /* … was made, and is to be removed */
 	int enter_fds[3];           /* v1 `tasks` files that the child writes "0" to; -1: unused */
 	/* Descriptors for whoever reports usage: read with pread(), -1 where the mechanism has none. */
-	int usage_memory_fd;        /* memory.peak, memory.max_usage_in_bytes or the watcher's record */
-	int usage_oom_fd;           /* memory.events, memory.oom_control */
-	int usage_pids_fd;          /* pids.peak */
-	int usage_cpu_fd;           /* cpu.stat, v2 only: elsewhere init knows */
+	int usage_memory_fd; /* memory.peak, memory.max_usage_in_bytes or the watcher's record */
+	int usage_oom_fd;    /* memory.events, memory.oom_control */
+	int usage_pids_fd;   /* pids.peak */
+	int usage_cpu_fd;    /* cpu.stat, v2 only: elsewhere init knows */
 };
 
 /*

@@ -61,7 +61,8 @@ static const char *parse_line(const char *line, struct mount_line *m, bool *ok)
 {
 	const char *end = strchrnul(line, '\n');
 	int root_at = 0, root_end = 0, point_at = 0, point_end = 0;
-	*ok = sscanf(line, "%d %*d %u:%u %n%*s%n %n%*s%n", &m->id, &m->root.major, &m->root.minor, &root_at, &root_end, &point_at, &point_end) >= 3 &&
+	*ok = sscanf(line, "%d %*d %u:%u %n%*s%n %n%*s%n", &m->id, &m->root.major, &m->root.minor, &root_at, &root_end, &point_at,
+	             &point_end) >= 3 &&
 	      point_end > point_at && point_at > root_end && unescape(line + root_at, (size_t)(root_end - root_at), m->root.path) &&
 	      unescape(line + point_at, (size_t)(point_end - point_at), m->point);
 	return *end ? end + 1 : NULL;
@@ -102,7 +103,8 @@ static bool find_place(const char *mountinfo, int fd, const char *path, struct p
 		const char *rest = path + (strcmp(m.point, "/") == 0 ? 0 : strlen(m.point));
 		const char *root = strcmp(m.root.path, "/") == 0 && *rest ? "" : m.root.path;
 		*out = (struct place){.major = m.root.major, .minor = m.root.minor};
-		return (size_t)snprintf(out->path, sizeof(out->path), "%s%s", root, rest[0] == '/' && rest[1] == '\0' ? "" : rest) < sizeof(out->path);
+		return (size_t)snprintf(out->path, sizeof(out->path), "%s%s", root, rest[0] == '/' && rest[1] == '\0' ? "" : rest) <
+		       sizeof(out->path);
 	}
 	return false;
 }
@@ -147,7 +149,8 @@ static int check_forbidden(const struct object *o, const char *mountinfo, const 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(err, "cannot check %s against %s", o->name, entry);
 	if (fstat(fd, &st) < 0 || fs_fd_path(fd, real, sizeof(real)) < 0 || !find_place(mountinfo, fd, real, &place))
-		return err_set(err, CORDON_ERR_DENIED, "cannot mount %s: it cannot be compared with %s, which is forbidden", o->name, entry);
+		return err_set(err, CORDON_ERR_DENIED, "cannot mount %s: it cannot be compared with %s, which is forbidden", o->name,
+		               entry);
 	if (fs_path_within(o->path, real))
 		return refuse(err, o->name, o->path, "is or lies below", entry);
 	if (fs_path_within(entry, o->path) || fs_path_within(real, o->path))
@@ -181,7 +184,8 @@ int mount_rules_check(int fd, const char *name, bool writable, const struct stri
 	if (fstat(fd, &o.st) < 0 || fs_fd_path(fd, o.path, sizeof(o.path)) < 0)
 		return err_sys(err, "cannot check %s", name);
 	if (!S_ISDIR(o.st.st_mode) && !S_ISREG(o.st.st_mode))
-		return err_set(err, CORDON_ERR_DENIED, "cannot mount %s: only files and directories can be mounted, no sockets, pipes or devices", name);
+		return err_set(err, CORDON_ERR_DENIED,
+		               "cannot mount %s: only files and directories can be mounted, no sockets, pipes or devices", name);
 	_cleanup_free_ char *mountinfo = read_mountinfo(err);
 	if (!mountinfo)
 		return -1;

@@ -29,9 +29,9 @@ struct builder {
 	const struct idmap *ids;
 	struct mount_sources sources;
 	size_t next_source;
-	int root; /* the new root */
+	int root;               /* the new root */
 	const char *mask_at[2]; /* where the last mask of a file, of a directory was mounted: the next is a clone of it */
-	bool careful;            /* the operation's target was named by a user */
+	bool careful;           /* the operation's target was named by a user */
 	struct mounts_view *view;
 };
 
@@ -71,7 +71,8 @@ static int idmap_tree(int tree, int fd, const char *name, const struct idmap *id
 		return -1;
 	if (sys_mount_setattr(tree, AT_RECURSIVE, MOUNT_ATTR_IDMAP, 0, userns) < 0) {
 		err_sys(err, "cannot map the owners of %s", name);
-		return err_hint(err, "its file system, or one mounted below it, has no idmapped mounts (Linux 5.12; ext4, xfs, btrfs, tmpfs …)");
+		return err_hint(err,
+		                "its file system, or one mounted below it, has no idmapped mounts (Linux 5.12; ext4, xfs, btrfs, tmpfs …)");
 	}
 	return 0;
 }
@@ -82,8 +83,7 @@ static int prepare_checked(const struct sandbox_spec *spec, const struct setup_o
 	_cleanup_fd_ int fd = fs_open(AT_FDCWD, op->source, O_PATH, 0, FS_ANYWHERE);
 	if (fd < 0)
 		return err_sys(err, "cannot open %s", op->source);
-	if ((op->flags & OP_CHECKED) &&
-	    mount_rules_check(fd, op->source, writable, &spec->forbid, &spec->read, &spec->write, err) < 0)
+	if ((op->flags & OP_CHECKED) && mount_rules_check(fd, op->source, writable, &spec->forbid, &spec->read, &spec->write, err) < 0)
 		return -1;
 	_cleanup_fd_ int tree = sys_open_tree(fd, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | AT_RECURSIVE);
 	if (tree < 0)
@@ -475,8 +475,8 @@ static int op_readonly(struct builder *b, const struct setup_op *op, struct cord
 }
 
 static int (*const op_table[OP_KIND_COUNT])(struct builder *, const struct setup_op *, struct cordon_error *) = {
-	[OP_DIR] = op_dir,         [OP_SYMLINK] = op_symlink,   [OP_FILE] = op_file,       [OP_BIND] = op_bind,   [OP_DEVICE] = op_device,
-	[OP_SCRATCH] = op_scratch, [OP_VOLATILE] = op_volatile, [OP_OVERLAY] = op_overlay, [OP_ALIAS] = op_alias, [OP_PROC] = op_proc,
+	[OP_DIR] = op_dir,         [OP_SYMLINK] = op_symlink,   [OP_FILE] = op_file,         [OP_BIND] = op_bind,   [OP_DEVICE] = op_device,
+	[OP_SCRATCH] = op_scratch, [OP_VOLATILE] = op_volatile, [OP_OVERLAY] = op_overlay,   [OP_ALIAS] = op_alias, [OP_PROC] = op_proc,
 	[OP_DEVPTS] = op_devpts,   [OP_MASK] = op_mask,         [OP_READONLY] = op_readonly, [OP_COPY] = op_copy,
 };
 
@@ -516,7 +516,8 @@ static int unstage(struct builder *b, struct cordon_error *err)
 		if (unlinkat(b->root, stages[i], AT_REMOVEDIR) < 0)
 			return err_sys(err, "cannot remove %s", stages[i]);
 	}
-	if ((b->mask_at[false] && unlinkat(b->root, STAGE_MASK_FILE, 0) < 0) || (b->mask_at[true] && unlinkat(b->root, STAGE_MASK_DIR, AT_REMOVEDIR) < 0))
+	if ((b->mask_at[false] && unlinkat(b->root, STAGE_MASK_FILE, 0) < 0) ||
+	    (b->mask_at[true] && unlinkat(b->root, STAGE_MASK_DIR, AT_REMOVEDIR) < 0))
 		return err_sys(err, "cannot remove the mask");
 	return 0;
 }
@@ -535,8 +536,8 @@ static int enter(struct builder *b, struct cordon_error *err)
 	return 0;
 }
 
-int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg, struct mounts_view *view,
-                 struct cordon_error *err)
+int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg,
+                 struct mounts_view *view, struct cordon_error *err)
 {
 	struct builder b = {.spec = spec, .ids = ids, .root = -1, .view = view};
 	view->proc_fd = view->root_fd = -1;

@@ -44,7 +44,7 @@ struct mounts_view {
 typedef int (*mounts_get_sources)(void *arg, struct mount_sources *out, struct cordon_error *err);
 
 /* In the new namespaces: builds the tree and enters it. */
-int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg, struct mounts_view *view,
-                 struct cordon_error *err);
+int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg,
+                 struct mounts_view *view, struct cordon_error *err);
 
 #endif

@@ -64,6 +64,6 @@ bool owner_is_dead(const char *name)
 	if (!pid_namespace(&ns) || ns != owner_ns)
 		return false;
 	if (!start_time(pid, &state, &start))
-		return errno == ENOENT || errno == ESRCH; /* in doubt: not dead */
+		return errno == ENOENT || errno == ESRCH;            /* in doubt: not dead */
 	return start != owner_start || state == 'Z' || state == 'X'; /* where nobody reaps, zombies stay for ever */
 }

@@ -97,7 +97,7 @@ static unsigned put(struct assembler *as, unsigned code, unsigned jt, unsigned j
 		as->full = true;
 		return 0;
 	}
-	as->insns[--as->at] = (struct sock_filter){ (uint16_t)code, (uint8_t)jt, (uint8_t)jf, k };
+	as->insns[--as->at] = (struct sock_filter){(uint16_t)code, (uint8_t)jt, (uint8_t)jf, k};
 	return as->at;
 }
 
@@ -154,7 +154,7 @@ static unsigned put_one_of(struct assembler *as, const uint32_t *values, size_t 
  */
 static unsigned put_ioctl_check(struct assembler *as, unsigned allow, unsigned deny)
 {
-	static const uint32_t denied[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
+	static const uint32_t denied[] = {TIOCSTI, TIOCLINUX, TIOCSETD};
 
 	put_one_of(as, denied, ARRAY_SIZE(denied), deny, allow);
 	return put_load_arg(as, 1);
@@ -163,7 +163,7 @@ static unsigned put_ioctl_check(struct assembler *as, unsigned allow, unsigned d
 /* Tracing begins with PTRACE_TRACEME, or with a fork of a traced process: one's own children. */
 static unsigned put_ptrace_check(struct assembler *as, unsigned allow, unsigned deny)
 {
-	static const uint32_t denied[] = { PTRACE_ATTACH, PTRACE_SEIZE };
+	static const uint32_t denied[] = {PTRACE_ATTACH, PTRACE_SEIZE};
 
 	put_one_of(as, denied, ARRAY_SIZE(denied), deny, allow);
 	return put_load_arg(as, 0);
@@ -172,7 +172,7 @@ static unsigned put_ptrace_check(struct assembler *as, unsigned allow, unsigned 
 /* ADDR_NO_RANDOMIZE is gdb's. Not READ_IMPLIES_EXEC, not the emulations of other systems (CVE-2009-1895). */
 static unsigned put_personality_check(struct assembler *as, unsigned allow, unsigned deny)
 {
-	static const uint32_t allowed[] = { PER_LINUX, ADDR_NO_RANDOMIZE, 0xffffffff };
+	static const uint32_t allowed[] = {PER_LINUX, ADDR_NO_RANDOMIZE, 0xffffffff};
 
 	put_one_of(as, allowed, ARRAY_SIZE(allowed), allow, deny);
 	return put_load_arg(as, 0);
@@ -186,7 +186,7 @@ static unsigned put_personality_check(struct assembler *as, unsigned allow, unsi
  */
 static unsigned put_socket_check(struct assembler *as, unsigned allow, unsigned no_family)
 {
-	static const uint32_t families[] = { AF_UNIX, AF_INET6 };
+	static const uint32_t families[] = {AF_UNIX, AF_INET6};
 	unsigned netlink, inet, other;
 
 	put_jump(as, BPF_JEQ, NETLINK_ROUTE, allow, no_family);
@@ -240,18 +240,18 @@ static unsigned put_prctl_check(struct assembler *as, unsigned allow, unsigned u
 	static const struct {
 		uint32_t first, last;
 	} allowed[] = {
-		{ PR_SET_PDEATHSIG, 34 }, /* to PR_MCE_KILL_GET: names, dumpable, seccomp, bounding set, securebits, timer slack */
-		{ PR_SET_CHILD_SUBREAPER, 56 }, /* to PR_GET_TAGGED_ADDR_CTRL: no_new_privs, ambient capabilities, SVE, speculation */
+		{PR_SET_PDEATHSIG, 34},       /* to PR_MCE_KILL_GET: names, dumpable, seccomp, bounding set, securebits, timer slack */
+		{PR_SET_CHILD_SUBREAPER, 56}, /* to PR_GET_TAGGED_ADDR_CTRL: no_new_privs, ambient capabilities, SVE, speculation */
 #ifdef __aarch64__
-		{ 60, 61 }, /* PR_PAC_SET_ENABLED_KEYS, PR_PAC_GET_ENABLED_KEYS */
-		{ 63, 66 }, /* PR_SME_*, PR_SET_MDWE, PR_GET_MDWE */
-		{ 74, 76 }, /* PR_*_SHADOW_STACK_STATUS */
+		{60, 61}, /* PR_PAC_SET_ENABLED_KEYS, PR_PAC_GET_ENABLED_KEYS */
+		{63, 66}, /* PR_SME_*, PR_SET_MDWE, PR_GET_MDWE */
+		{74, 76}, /* PR_*_SHADOW_STACK_STATUS */
 #else
-		{ 65, 66 }, /* PR_SET_MDWE, PR_GET_MDWE: memory is never writable and executable */
+		{65, 66}, /* PR_SET_MDWE, PR_GET_MDWE: memory is never writable and executable */
 #endif
-		{ 0x41555856, 0x41555856 }, /* PR_GET_AUXV */
-		{ 0x53564d41, 0x53564d41 }, /* PR_SET_VMA: names of anonymous memory (JVM, glibc) */
-		{ PR_SET_PTRACER, PR_SET_PTRACER }, /* Yama: crash handlers name their debugger */
+		{0x41555856, 0x41555856},         /* PR_GET_AUXV */
+		{0x53564d41, 0x53564d41},         /* PR_SET_VMA: names of anonymous memory (JVM, glibc) */
+		{PR_SET_PTRACER, PR_SET_PTRACER}, /* Yama: crash handlers name their debugger */
 	};
 	unsigned next = unknown;
 
@@ -329,13 +329,13 @@ static size_t find_ranges(const uint8_t outcomes[NUMBERS], struct range ranges[R
 
 	for (uint32_t nr = 0; nr < NUMBERS; nr++)
 		if (count == 0 || ranges[count - 1].outcome != outcomes[nr])
-			ranges[count++] = (struct range){ nr, outcomes[nr] };
+			ranges[count++] = (struct range){nr, outcomes[nr]};
 	if (ranges[count - 1].outcome != RULE_NOSYS)
-		ranges[count++] = (struct range){ NUMBERS, RULE_NOSYS };
+		ranges[count++] = (struct range){NUMBERS, RULE_NOSYS};
 #ifdef __x86_64__
 	/* -1 is no x32 call but what a tracer writes to skip a call (ptrace(2)); strace's fault injection does. */
-	ranges[count++] = (struct range){ X32_BIT, OUTCOME_KILL };
-	ranges[count++] = (struct range){ UINT32_MAX, RULE_NOSYS };
+	ranges[count++] = (struct range){X32_BIT, OUTCOME_KILL};
+	ranges[count++] = (struct range){UINT32_MAX, RULE_NOSYS};
 #endif
 	return count;
 }
@@ -348,7 +348,7 @@ static size_t find_segments(const struct range *ranges, size_t count, struct seg
 	for (size_t i = 0; i < count; i++) {
 		struct segment *s = &segments[made++];
 
-		*s = (struct segment){ .range = (uint16_t)i };
+		*s = (struct segment){.range = (uint16_t)i};
 		while (i + 2 < count && ranges[i + 2].outcome == ranges[i].outcome && ranges[i + 2].first == ranges[i + 1].first + 1 &&
 		       s->exceptions < EXCEPTIONS_MAX) {
 			s->exceptions++;
@@ -369,7 +369,7 @@ static unsigned put_segment(struct assembler *as, const struct range *ranges, co
 }
 
 static unsigned put_search(struct assembler *as, const struct range *ranges, const struct segment *segments, size_t count,
-			   const unsigned labels[OUTCOMES])
+                           const unsigned labels[OUTCOMES])
 {
 	size_t middle = count / 2;
 	unsigned lower, upper;
@@ -423,7 +423,7 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 	uint8_t outcomes[NUMBERS];
 	struct range ranges[RANGES_MAX];
 	struct segment segments[RANGES_MAX];
-	struct assembler as = { .insns = out->insns, .at = SECCOMP_MAX_INSNS };
+	struct assembler as = {.insns = out->insns, .at = SECCOMP_MAX_INSNS};
 	unsigned labels[OUTCOMES], search;
 	size_t count;
 
@@ -433,7 +433,7 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 
 		if (e->nr < 0 || e->nr >= NUMBERS)
 			return err_set(err, CORDON_ERR_INPUT, "cannot compile the system call filter: %s has the number %d, above %d",
-				       e->name, e->nr, NUMBERS - 1);
+			               e->name, e->nr, NUMBERS - 1);
 		/* Resolved here rather than by its label, so that it can merge with its neighbours. */
 		if (e->rule == RULE_AFFINITY)
 			outcomes[e->nr] = flags & SECCOMP_PIN_CPUS ? RULE_DENY : RULE_ALLOW;
@@ -454,7 +454,7 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 	put_load(&as, offsetof(struct seccomp_data, arch));
 	if (as.full)
 		return err_set(err, CORDON_ERR_INPUT, "cannot compile the system call filter: more than %d instructions",
-			       SECCOMP_MAX_INSNS);
+		               SECCOMP_MAX_INSNS);
 
 	out->len = (unsigned short)(SECCOMP_MAX_INSNS - as.at);
 	memmove(out->insns, out->insns + as.at, out->len * sizeof(out->insns[0]));
@@ -464,7 +464,7 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 int seccomp_load(const struct seccomp_program *prog)
 {
 	/* The kernel only reads the instructions; its type just is not const. */
-	struct sock_fprog fprog = { .len = prog->len, .filter = (struct sock_filter *)(uintptr_t)prog->insns };
+	struct sock_fprog fprog = {.len = prog->len, .filter = (struct sock_filter *)(uintptr_t)prog->insns};
 
 	if (syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &fprog) < 0)
 		return -errno;

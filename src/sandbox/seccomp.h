@@ -18,9 +18,9 @@
 #define SECCOMP_MAX_INSNS 1024
 
 enum seccomp_flags {
-	SECCOMP_PIN_CPUS = 1 << 0,   /* sched_setaffinity answers EPERM: the CPU limit is an affinity mask */
+	SECCOMP_PIN_CPUS = 1 << 0,     /* sched_setaffinity answers EPERM: the CPU limit is an affinity mask */
 	SECCOMP_ALLOW_USERNS = 1 << 1, /* nested user namespaces (for browsers), off by default */
-	SECCOMP_NO_SETID = 1 << 2,   /* no file gets a set-user-id or set-group-id bit: a directory of the host is writable inside */
+	SECCOMP_NO_SETID = 1 << 2,     /* no file gets a set-user-id or set-group-id bit: a directory of the host is writable inside */
 };
 
 struct seccomp_program {
@@ -31,24 +31,24 @@ struct seccomp_program {
 /* What the table says of one system call. */
 enum syscall_rule {
 	RULE_ALLOW,
-	RULE_DENY,       /* EPERM */
-	RULE_NOSYS,      /* ENOSYS, said on purpose (clone3: its flags lie in memory, so clone's must be used) */
-	RULE_CLONE,      /* argument 0 without CLONE_NEW*, but for what SECCOMP_ALLOW_USERNS opens */
-	RULE_SOCKET,     /* argument 0: AF_UNIX, AF_INET, AF_INET6 (no SOCK_PACKET), AF_NETLINK with NETLINK_ROUTE; else EAFNOSUPPORT */
-	RULE_SOCKETPAIR, /* argument 0: AF_UNIX */
-	RULE_IOCTL,      /* argument 1, low 32 bits: not TIOCSTI, TIOCLINUX or TIOCSETD */
-	RULE_PTRACE,     /* argument 0: not PTRACE_ATTACH, not PTRACE_SEIZE */
+	RULE_DENY,        /* EPERM */
+	RULE_NOSYS,       /* ENOSYS, said on purpose (clone3: its flags lie in memory, so clone's must be used) */
+	RULE_CLONE,       /* argument 0 without CLONE_NEW*, but for what SECCOMP_ALLOW_USERNS opens */
+	RULE_SOCKET,      /* argument 0: AF_UNIX, AF_INET, AF_INET6 (no SOCK_PACKET), AF_NETLINK with NETLINK_ROUTE; else EAFNOSUPPORT */
+	RULE_SOCKETPAIR,  /* argument 0: AF_UNIX */
+	RULE_IOCTL,       /* argument 1, low 32 bits: not TIOCSTI, TIOCLINUX or TIOCSETD */
+	RULE_PTRACE,      /* argument 0: not PTRACE_ATTACH, not PTRACE_SEIZE */
 	RULE_PERSONALITY, /* argument 0: 0 (PER_LINUX), 0xffffffff (query), ADDR_NO_RANDOMIZE */
-	RULE_PRCTL,      /* argument 0: an allow list; others EINVAL, as from a kernel that does not know the option */
-	RULE_SETRLIMIT,  /* argument 0: RLIMIT_CORE answers success and changes nothing */
-	RULE_PRLIMIT,    /* argument 1: the same, where argument 2 is a new limit */
-	RULE_MODE1,      /* under SECCOMP_NO_SETID: argument 1 is a mode without S_ISUID and S_ISGID */
-	RULE_MODE2,      /* … argument 2 */
-	RULE_OPEN,       /* … argument 2, where argument 1 creates a file */
-	RULE_OPENAT,     /* … argument 3, where argument 2 creates a file */
-	RULE_OPENAT2,    /* … ENOSYS: its mode lies in memory */
-	RULE_AFFINITY,   /* RULE_DENY under SECCOMP_PIN_CPUS, else RULE_ALLOW */
-	RULE_UNSHARE,    /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
+	RULE_PRCTL,       /* argument 0: an allow list; others EINVAL, as from a kernel that does not know the option */
+	RULE_SETRLIMIT,   /* argument 0: RLIMIT_CORE answers success and changes nothing */
+	RULE_PRLIMIT,     /* argument 1: the same, where argument 2 is a new limit */
+	RULE_MODE1,       /* under SECCOMP_NO_SETID: argument 1 is a mode without S_ISUID and S_ISGID */
+	RULE_MODE2,       /* … argument 2 */
+	RULE_OPEN,        /* … argument 2, where argument 1 creates a file */
+	RULE_OPENAT,      /* … argument 3, where argument 2 creates a file */
+	RULE_OPENAT2,     /* … ENOSYS: its mode lies in memory */
+	RULE_AFFINITY,    /* RULE_DENY under SECCOMP_PIN_CPUS, else RULE_ALLOW */
+	RULE_UNSHARE,     /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
 };
 
 struct syscall_entry {

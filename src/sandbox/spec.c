@@ -86,9 +86,14 @@ static bool target_is_plain(const char *t)
 }
 
 /* What each kind of operation works on. */
-static const enum { NO_SOURCE, ANY_SOURCE, NAME_SOURCE, INSIDE_SOURCE } op_sources[OP_KIND_COUNT] = {
-	[OP_SYMLINK] = ANY_SOURCE,  [OP_BIND] = ANY_SOURCE,    [OP_DEVICE] = ANY_SOURCE, [OP_COPY] = ANY_SOURCE,
-	[OP_OVERLAY] = ANY_SOURCE,  [OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE,
+static const enum {
+	NO_SOURCE,
+	ANY_SOURCE,
+	NAME_SOURCE,
+	INSIDE_SOURCE
+} op_sources[OP_KIND_COUNT] = {
+	[OP_SYMLINK] = ANY_SOURCE, [OP_BIND] = ANY_SOURCE,     [OP_DEVICE] = ANY_SOURCE,   [OP_COPY] = ANY_SOURCE,
+	[OP_OVERLAY] = ANY_SOURCE, [OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE,
 };
 
 static bool op_is_valid(const struct setup_op *op)

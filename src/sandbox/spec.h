@@ -17,15 +17,15 @@
 #include "sandbox/wire.h"
 
 enum op_kind {
-	OP_DIR = 1, /* a directory on the root tmpfs */
-	OP_SYMLINK, /* target → source */
-	OP_FILE,    /* a file with `data` */
-	OP_BIND,    /* a host path, read-only unless OP_WRITABLE */
-	OP_DEVICE,  /* a character device of the host (source), verified to be one */
-	OP_SCRATCH, /* directory `source` of the sandbox's scratch directory, writable */
+	OP_DIR = 1,  /* a directory on the root tmpfs */
+	OP_SYMLINK,  /* target → source */
+	OP_FILE,     /* a file with `data` */
+	OP_BIND,     /* a host path, read-only unless OP_WRITABLE */
+	OP_DEVICE,   /* a character device of the host (source), verified to be one */
+	OP_SCRATCH,  /* directory `source` of the sandbox's scratch directory, writable */
 	OP_VOLATILE, /* a directory of the root tmpfs, made writable */
-	OP_OVERLAY, /* `source` below, the scratch directory above */
-	OP_ALIAS,   /* the mount at `source` (a path inside) once more */
+	OP_OVERLAY,  /* `source` below, the scratch directory above */
+	OP_ALIAS,    /* the mount at `source` (a path inside) once more */
 	OP_PROC,
 	OP_DEVPTS,
 	OP_MASK,     /* hides a file or directory */
@@ -69,7 +69,7 @@ struct string_list {
 };
 
 enum spec_flags {
-	SPEC_STRICT = 1 << 0,            /* refuse limits that can only be held in a weaker form */
+	SPEC_STRICT = 1 << 0, /* refuse limits that can only be held in a weaker form */
 	SPEC_ALLOW_WEAK_LANDLOCK = 1 << 1,
 };
 

@@ -78,10 +78,20 @@
 #endif
 
 /* Not in terms of each other: musl defines pread64 and others as macros, which a second expansion would replace. */
-#define RULE(name, rule) { __NR_##name, RULE_##rule, #name }
-#define ALLOW(name) { __NR_##name, RULE_ALLOW, #name }
-#define DENY(name) { __NR_##name, RULE_DENY, #name }
+#define RULE(name, rule)                        \
+	{                                       \
+		__NR_##name, RULE_##rule, #name \
+	}
+#define ALLOW(name)                            \
+	{                                      \
+		__NR_##name, RULE_ALLOW, #name \
+	}
+#define DENY(name)                            \
+	{                                     \
+		__NR_##name, RULE_DENY, #name \
+	}
 
+/* clang-format off */
 const struct syscall_entry syscall_table[] = {
 	/* ---- files: open, read, write ---- */
 	ALLOW(read), ALLOW(write), ALLOW(close), ALLOW(lseek), ALLOW(pread64), ALLOW(pwrite64), ALLOW(readv), ALLOW(writev),
@@ -221,5 +231,6 @@ const struct syscall_entry syscall_table[] = {
 	DENY(create_module), DENY(get_kernel_syms), DENY(query_module), DENY(_sysctl), /* gone from Linux since 2.6 and 5.5 */
 #endif
 };
+/* clang-format on */
 
 const size_t syscall_table_len = ARRAY_SIZE(syscall_table);

@@ -22,7 +22,7 @@
 #define MS 1000000ULL
 #define TICK (5 * MS)
 #define TICK_CLOSE (1 * MS) /* while near a limit */
-#define TICK_WALK (MS / 5)   /* between two slices of a walk: even at a real-time priority others get on */
+#define TICK_WALK (MS / 5)  /* between two slices of a walk: even at a real-time priority others get on */
 #define TICK_DISK (5 * MS)
 #define WALK_ANYWAY (2000 * MS)
 #define EVADE_TRIES 16
@@ -67,7 +67,8 @@ static struct fs_used read_used(const struct watch_request *req)
 	dev_t first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(req->tree_fds); i++) {
-		if (req->tree_fds[i] < 0 || fstat(req->tree_fds[i], &st) < 0 || (i > 0 && st.st_dev == first) || fstatfs(req->tree_fds[i], &fs) < 0)
+		if (req->tree_fds[i] < 0 || fstat(req->tree_fds[i], &st) < 0 || (i > 0 && st.st_dev == first) ||
+		    fstatfs(req->tree_fds[i], &fs) < 0)
 			continue;
 		first = i == 0 ? st.st_dev : first;
 		used.bytes += (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;

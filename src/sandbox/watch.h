@@ -32,19 +32,19 @@ struct watch_record {
 /* Further on in the record: what the cgroup's files (enum created_fd) said last, as text. Written before the cgroup is removed, so that
  * whoever finds it gone can rely on them. */
 #define WATCH_TEXT_SIZE 448
-#define WATCH_TEXT_AT(i) ((off_t)(1024 + (i) * WATCH_TEXT_SIZE))
+#define WATCH_TEXT_AT(i) ((off_t)(1024 + (i)*WATCH_TEXT_SIZE))
 
 struct watch_request {
-	uint64_t memory;  /* 0: do not watch memory */
-	uint64_t disk;    /* 0: do not watch disk */
-	uint64_t inodes;  /* with disk: most files below the writable trees */
-	int init_pidfd;   /* pid 1 of the sandbox; killed when over, and the watcher ends when it dies */
-	int proc_fd;      /* the sandbox's own /proc (lists exactly its processes), O_DIRECTORY. -1: none, allowed if memory is 0; deleted
+	uint64_t memory; /* 0: do not watch memory */
+	uint64_t disk;   /* 0: do not watch disk */
+	uint64_t inodes; /* with disk: most files below the writable trees */
+	int init_pidfd;  /* pid 1 of the sandbox; killed when over, and the watcher ends when it dies */
+	int proc_fd;     /* the sandbox's own /proc (lists exactly its processes), O_DIRECTORY. -1: none, allowed if memory is 0; deleted
 	                   * files that are still open then do not count as disk */
-	int tmpfs_fd;     /* a descriptor on the sandbox's tmpfs, for fstatfs; -1: none */
-	int tree_fds[2];  /* the writable trees (workspace upper, home); -1: none */
-	int oom_fd;       /* memory.oom_control of a v1 cgroup: one process killed there means all are; -1: none */
-	int record_fd;    /* the memfd */
+	int tmpfs_fd;    /* a descriptor on the sandbox's tmpfs, for fstatfs; -1: none */
+	int tree_fds[2]; /* the writable trees (workspace upper, home); -1: none */
+	int oom_fd;      /* memory.oom_control of a v1 cgroup: one process killed there means all are; -1: none */
+	int record_fd;   /* the memfd */
 };
 
 /* A new record: a memfd of one page, zeroed. */

@@ -96,7 +96,8 @@ static void ascend(struct watch_walk *w)
 	if (w->depth > 0) {
 		const struct watch_level *up = &w->stack[--w->depth];
 		w->fd = up->fd >= 0 ? up->fd : openat(done, "..", OPEN_DIR);
-		if (w->fd >= 0 && fstat(w->fd, &st) == 0 && st.st_ino == up->ino && st.st_dev == w->dev && lseek(w->fd, up->next, SEEK_SET) >= 0) {
+		if (w->fd >= 0 && fstat(w->fd, &st) == 0 && st.st_ino == up->ino && st.st_dev == w->dev &&
+		    lseek(w->fd, up->next, SEEK_SET) >= 0) {
 			w->ino = up->ino;
 		} else {
 			/* Moved elsewhere meanwhile: what is left of this tree above the kept levels cannot be found again. */

@@ -30,7 +30,7 @@
 #include "sandbox/watch_parts.h"
 
 #define MS 1000000ULL
-#define FILL_RATE 8           /* bytes per ns that a sandbox may fill at most; what two cores do with huge pages */
+#define FILL_RATE 8 /* bytes per ns that a sandbox may fill at most; what two cores do with huge pages */
 #define LOOK_MIN (5 * MS)
 #define LOOK_MAX (100 * MS)
 #define LEARN_INTERVAL (250 * MS)
@@ -194,7 +194,8 @@ static uint64_t measure_proc(struct watch_memory *m, struct watch_proc *p)
 
 	p->shmem = 0;
 	if (watch_read(m, p->pid, "smaps_rollup", m->buf, sizeof(m->buf)) <= 0)
-		return errno == ESRCH || errno == ENOENT ? 0 : anon; /* gone; or not ours to read, or too old a kernel: resident minus shared */
+		return errno == ESRCH || errno == ENOENT ? 0
+		                                         : anon; /* gone; or not ours to read, or too old a kernel: resident minus shared */
 	uint64_t pss_anon = kb_after(m->buf, "\nPss_Anon:", &found);
 	if (!found)
 		return MIN(anon, kb_after(m->buf, "\nPss:", NULL));

@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define WATCH_PROCS 8192    /* processes that are told apart; what more there are counts with its resident size */
-#define WATCH_INODES 65536  /* open deleted files that are told apart, a power of two */
-#define WATCH_DEPTH 16384   /* directories below each other; deeper is taken as an attempt to hide */
-#define WATCH_KEEP_FDS 24   /* levels of which the walk keeps the descriptor, so that renames do not matter there */
+#define WATCH_PROCS 8192   /* processes that are told apart; what more there are counts with its resident size */
+#define WATCH_INODES 65536 /* open deleted files that are told apart, a power of two */
+#define WATCH_DEPTH 16384  /* directories below each other; deeper is taken as an attempt to hide */
+#define WATCH_KEEP_FDS 24  /* levels of which the walk keeps the descriptor, so that renames do not matter there */
 
 /* ---- memory -------------------------------------------------------------------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ struct watch_proc {
 /* What the last pass found of a process, at its pid modulo WATCH_PROCS; bytes. */
 struct watch_base {
 	pid_t pid;
-	unsigned pass; /* which pass that was */
+	unsigned pass;      /* which pass that was */
 	uint64_t pss, anon; /* proportional and resident anonymous size */
 };
 
@@ -35,27 +35,27 @@ struct watch_twin {
 
 struct watch_memory {
 	uint64_t limit, page;
-	int proc_fd, tmpfs_fd;   /* not owned; tmpfs_fd -1: none */
+	int proc_fd, tmpfs_fd;    /* not owned; tmpfs_fd -1: none */
 	dev_t shm_dev, tmpfs_dev; /* where memfds live; the sandbox's tmpfs (0: none) */
-	bool counts_sysv;        /* this process has joined the sandbox's ipc namespace */
+	bool counts_sysv;         /* this process has joined the sandbox's ipc namespace */
 	unsigned join_tries;
 
-	uint64_t cpu_ticks;      /* of all processes, summed up when they are killed */
-	uint64_t total;          /* best estimate of the last look */
-	uint64_t bound;          /* … and what it was at most */
+	uint64_t cpu_ticks;                   /* of all processes, summed up when they are killed */
+	uint64_t total;                       /* best estimate of the last look */
+	uint64_t bound;                       /* … and what it was at most */
 	uint64_t memfd_bytes, unlinked_bytes; /* of the last scan of descriptors */
 	uint64_t now;
 	uint64_t next_look, next_fds, next_pass, next_learn, pass_cost, fds_at; /* monotonic ns */
-	uint64_t host_free, host_shared, fds_shared; /* sysinfo(): the best since the last look, since the last scan */
+	uint64_t host_free, host_shared, fds_shared;         /* sysinfo(): the best since the last look, since the last scan */
 	uint64_t shm_exact, shm_shared, shm_held, shm_until; /* what full smaps said last, and of which sums */
-	uint64_t pass_rss;       /* sum of resident sizes at the last pass */
+	uint64_t pass_rss;                                   /* sum of resident sizes at the last pass */
 
 	struct watch_twin twins[8];
 	unsigned pass;
-	bool base_ok;            /* no process came or went during the last pass */
-	uint64_t signature;      /* of the pids at the last scan */
+	bool base_ok;       /* no process came or went during the last pass */
+	uint64_t signature; /* of the pids at the last scan */
 
-	unsigned count;          /* procs that are filled in */
+	unsigned count;              /* procs that are filled in */
 	uint64_t rss, shared, extra; /* sums in bytes; extra: of processes that did not fit */
 	struct watch_proc procs[WATCH_PROCS];
 	struct watch_base base[WATCH_PROCS];

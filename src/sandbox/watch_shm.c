@@ -147,7 +147,7 @@ uint64_t watch_mapped_not_held(struct watch_memory *m, const struct watch_proc *
 			}
 			char *s = strchr(line, ' ');
 			if (!s || s == line || s[-1] == ':' || !strchr(line, '-') || strchr(line, '-') > s)
-				continue; /* not a head */
+				continue;       /* not a head */
 			s = strchr(s + 1, ' '); /* after the flags: offset, device, inode, name */
 			if (s)
 				strtoull(s, &s, 16);

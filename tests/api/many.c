@@ -394,7 +394,7 @@ static pid_t launcher_of(void)
 			text[0] = '\0';
 		fclose(f);
 	}
-	return (pid_t)atoi(text);
+	return (pid_t)(int)strtol(text, NULL, 10);
 }
 
 static void lost_launcher(void)
@@ -523,7 +523,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "contract") == 0)
 		return contract();
 	if (argc == 4 && strcmp(argv[1], "storm") == 0)
-		return storm(atoi(argv[2]), atoi(argv[3]));
+		return storm((int)strtol(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10));
 	fprintf(stderr, "usage: many contract | many storm COUNT PARALLEL\n");
 	return 2;
 }

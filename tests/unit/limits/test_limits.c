@@ -21,7 +21,11 @@
 #include "sandbox/limits.h"
 
 #define MB ((size_t)1 << 20)
-#define SKIP(reason) do { print_message("# SKIP: %s\n", reason); skip(); } while (0)
+#define SKIP(reason)                                   \
+	do {                                           \
+		print_message("# SKIP: %s\n", reason); \
+		skip();                                \
+	} while (0)
 
 static struct cordon_error err;
 

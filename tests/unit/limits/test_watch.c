@@ -93,7 +93,8 @@ static struct box start(int (*body)(int), struct watch_request req)
 	unsigned uid = geteuid(), gid = getegid();
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	b.pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PIDFD | SIGCHLD, 0, &b.pidfd, 0, 0);
+	b.pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PIDFD | SIGCHLD, 0, &b.pidfd, 0,
+	                       0);
 	if (b.pid == 0) {
 		close(pair[0]);
 		pid1(pair[1], uid, gid, body);
@@ -136,8 +137,10 @@ static int finish(struct box *b, struct watch_record *record)
 	assert_int_equal(waitpid(b->pid, &status, 0), b->pid);
 	assert_int_equal(waitpid(b->watcher, &watcher_status, 0), b->watcher);
 	assert_int_equal(watcher_status, 0);
-	*record = (struct watch_record){.memory_peak = b->record->memory_peak, .disk_peak = b->record->disk_peak,
-	                                .over_memory = b->record->over_memory, .over_disk = b->record->over_disk};
+	*record = (struct watch_record){.memory_peak = b->record->memory_peak,
+	                                .disk_peak = b->record->disk_peak,
+	                                .over_memory = b->record->over_memory,
+	                                .over_disk = b->record->over_disk};
 	munmap((void *)(uintptr_t)b->record, 4096);
 	close(b->sock);
 	close(b->pidfd);

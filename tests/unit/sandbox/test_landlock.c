@@ -105,8 +105,8 @@ static int make_playground(void **state)
 
 static int remove_playground(void **state)
 {
-	static const char *const names[] = { "in/a/file", "in/b/file", "in/a", "in/b",     "in/fifo",
-					     "in/new",    "in/true",   "out/file", "in", "out" };
+	static const char *const names[] = {"in/a/file", "in/b/file", "in/a",     "in/b", "in/fifo",
+	                                    "in/new",    "in/true",   "out/file", "in",   "out"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		remove(path(dir, names[i]));
@@ -130,21 +130,24 @@ static void skip_below_abi(int abi)
 
 /* ---- children ---- */
 
-#define SYSTEM_RULES                                                                                                                       \
-	{ "/usr", LANDLOCK_RX, false }, { "/bin", LANDLOCK_RX, true }, { "/lib", LANDLOCK_RX, true }, { "/lib64", LANDLOCK_RX, true },     \
-		{ "/etc", LANDLOCK_RX, true }, { "/proc", LANDLOCK_RX, false }
+#define SYSTEM_RULES                                                                                                           \
+	{"/usr", LANDLOCK_RX, false}, {"/bin", LANDLOCK_RX, true}, {"/lib", LANDLOCK_RX, true}, {"/lib64", LANDLOCK_RX, true}, \
+		{"/etc", LANDLOCK_RX, true},                                                                                   \
+	{                                                                                                                      \
+		"/proc", LANDLOCK_RX, false                                                                                    \
+	}
 
-#define CHECK(condition)                                                                                                                   \
-	do {                                                                                                                               \
-		if (!(condition))                                                                                                          \
-			return __LINE__;                                                                                                   \
+#define CHECK(condition)                 \
+	do {                             \
+		if (!(condition))        \
+			return __LINE__; \
 	} while (0)
 #define CHECK_FAILS(error, call) CHECK((errno = 0, (call)) == -1 && errno == (error))
 
 /* body runs in a child under the rules; it returns 0 or the line that failed. */
 static void in_restricted_child(const struct landlock_rule *rules, size_t count, int (*body)(void))
 {
-	struct cordon_error err = { 0 };
+	struct cordon_error err = {0};
 	int status, fd = landlock_ruleset(rules, count, &err);
 	pid_t pid;
 
@@ -180,7 +183,7 @@ static int touch(const char *name)
 /* 0, or -1 with errno of execv. */
 static int execute(const char *program)
 {
-	char *argv[] = { (char *)(uintptr_t)"true", NULL };
+	char *argv[] = {(char *)(uintptr_t) "true", NULL};
 	int status;
 	pid_t pid = fork();
 
@@ -209,7 +212,7 @@ static int try_writes(void)
 
 static void test_writes_work_inside_and_fail_outside(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES, { in, LANDLOCK_RW, false } };
+	const struct landlock_rule rules[] = {SYSTEM_RULES, {in, LANDLOCK_RW, false}};
 
 	skip_below_abi(1);
 	in_restricted_child(rules, ARRAY_SIZE(rules), try_writes);
@@ -226,7 +229,7 @@ static int try_reads_only(void)
 
 static void test_rx_tree_is_read_and_run_but_not_written(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES, { out, LANDLOCK_RX, false } };
+	const struct landlock_rule rules[] = {SYSTEM_RULES, {out, LANDLOCK_RX, false}};
 
 	skip_below_abi(1);
 	in_restricted_child(rules, ARRAY_SIZE(rules), try_reads_only);
@@ -243,7 +246,7 @@ static int try_truncate(void)
 
 static void test_truncation_is_a_write(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES, { in, LANDLOCK_RW, false }, { out, LANDLOCK_RX, false } };
+	const struct landlock_rule rules[] = {SYSTEM_RULES, {in, LANDLOCK_RW, false}, {out, LANDLOCK_RX, false}};
 
 	skip_below_abi(3);
 	in_restricted_child(rules, ARRAY_SIZE(rules), try_truncate);
@@ -265,8 +268,8 @@ static int try_exec_allowed(void)
 
 static void test_programs_run_in_an_rwx_tree_but_not_in_an_rw_tree(void **state)
 {
-	const struct landlock_rule rw[] = { SYSTEM_RULES, { in, LANDLOCK_RW, false } };
-	const struct landlock_rule rwx[] = { SYSTEM_RULES, { in, LANDLOCK_RWX, false } };
+	const struct landlock_rule rw[] = {SYSTEM_RULES, {in, LANDLOCK_RW, false}};
+	const struct landlock_rule rwx[] = {SYSTEM_RULES, {in, LANDLOCK_RWX, false}};
 
 	skip_below_abi(1);
 	in_restricted_child(rw, ARRAY_SIZE(rw), try_exec_denied);
@@ -283,7 +286,7 @@ static int try_rename(void)
 
 static void test_renames_stay_inside(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES, { in, LANDLOCK_RW, false }, { out, LANDLOCK_RX, false } };
+	const struct landlock_rule rules[] = {SYSTEM_RULES, {in, LANDLOCK_RW, false}, {out, LANDLOCK_RX, false}};
 
 	skip_below_abi(2);
 	in_restricted_child(rules, ARRAY_SIZE(rules), try_rename);
@@ -299,7 +302,7 @@ static int try_proc_mem(void)
 
 static void test_own_memory_is_not_writable_through_proc(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES };
+	const struct landlock_rule rules[] = {SYSTEM_RULES};
 
 	skip_below_abi(1);
 	in_restricted_child(rules, ARRAY_SIZE(rules), try_proc_mem);
@@ -316,8 +319,8 @@ static int try_devices(void)
 
 static void test_a_rule_may_name_a_single_device_and_nobody_makes_one(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES, { in, LANDLOCK_RW, false }, { "/dev/null", LANDLOCK_DEV, false },
-					       { "/dev/zero", LANDLOCK_RX, false } };
+	const struct landlock_rule rules[] = {
+		SYSTEM_RULES, {in, LANDLOCK_RW, false}, {"/dev/null", LANDLOCK_DEV, false}, {"/dev/zero", LANDLOCK_RX, false}};
 
 	skip_below_abi(1);
 	in_restricted_child(rules, ARRAY_SIZE(rules), try_devices);
@@ -333,7 +336,7 @@ static int try_files(void)
 
 static void test_a_rule_may_name_a_single_file(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES, { path(out, "file"), LANDLOCK_RW, false } };
+	const struct landlock_rule rules[] = {SYSTEM_RULES, {path(out, "file"), LANDLOCK_RW, false}};
 
 	skip_below_abi(1);
 	in_restricted_child(rules, ARRAY_SIZE(rules), try_files);
@@ -359,8 +362,8 @@ static int try_terminals(void)
 
 static void test_device_ioctls_are_for_terminals(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES, { "/dev/null", LANDLOCK_DEV, false }, { "/dev/ptmx", LANDLOCK_TTY, false },
-					       { "/dev/pts", LANDLOCK_TTY, false } };
+	const struct landlock_rule rules[] = {
+		SYSTEM_RULES, {"/dev/null", LANDLOCK_DEV, false}, {"/dev/ptmx", LANDLOCK_TTY, false}, {"/dev/pts", LANDLOCK_TTY, false}};
 
 	skip_below_abi(5);
 	if (access("/dev/ptmx", R_OK | W_OK) < 0 || access("/dev/pts/ptmx", F_OK) < 0) {
@@ -370,7 +373,7 @@ static void test_device_ioctls_are_for_terminals(void **state)
 	in_restricted_child(rules, ARRAY_SIZE(rules), try_terminals);
 }
 
-static const struct sockaddr_un abstract = { .sun_family = AF_UNIX, .sun_path = "\0cordon-landlock-test" };
+static const struct sockaddr_un abstract = {.sun_family = AF_UNIX, .sun_path = "\0cordon-landlock-test"};
 
 static int try_to_reach_the_parent(void)
 {
@@ -385,7 +388,7 @@ static int try_to_reach_the_parent(void)
 
 static void test_signals_and_abstract_sockets_stay_inside(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES };
+	const struct landlock_rule rules[] = {SYSTEM_RULES};
 	_cleanup_fd_ int fd = -1;
 
 	skip_below_abi(6);
@@ -398,9 +401,9 @@ static void test_signals_and_abstract_sockets_stay_inside(void **state)
 
 static void test_missing_paths_are_skipped_only_when_optional(void **state)
 {
-	const struct landlock_rule optional[] = { { "/nonexistent", LANDLOCK_RX, true }, { "/etc/passwd/below", LANDLOCK_RX, true } };
-	const struct landlock_rule needed[] = { { "/nonexistent", LANDLOCK_RX, false } };
-	struct cordon_error err = { 0 };
+	const struct landlock_rule optional[] = {{"/nonexistent", LANDLOCK_RX, true}, {"/etc/passwd/below", LANDLOCK_RX, true}};
+	const struct landlock_rule needed[] = {{"/nonexistent", LANDLOCK_RX, false}};
+	struct cordon_error err = {0};
 	int fd;
 
 	skip_below_abi(1);
@@ -417,16 +420,16 @@ static void test_older_abis_are_asked_only_for_what_they_know(void **state)
 	static const struct {
 		int abi;
 		uint64_t handled, scoped;
-	} known[] = { { 1, 0x1fff, 0 }, { 2, 0x3fff, 0 }, { 3, 0x7fff, 0 }, { 4, 0x7fff, 0 }, { 5, 0xffff, 0 }, { 6, 0xffff, 3 },
-		      { 7, 0xffff, 3 }, { 99, 0xffff, 3 } };
-	const struct landlock_rule rules[] = { { in, LANDLOCK_RWX, false }, { in, LANDLOCK_TTY, false },
-					       { path(out, "file"), LANDLOCK_RW, false } };
+	} known[] = {{1, 0x1fff, 0}, {2, 0x3fff, 0}, {3, 0x7fff, 0}, {4, 0x7fff, 0},
+	             {5, 0xffff, 0}, {6, 0xffff, 3}, {7, 0xffff, 3}, {99, 0xffff, 3}};
+	const struct landlock_rule rules[] = {
+		{in, LANDLOCK_RWX, false}, {in, LANDLOCK_TTY, false}, {path(out, "file"), LANDLOCK_RW, false}};
 	int real;
 
 	skip_below_abi(1);
 	real = landlock_abi();
 	for (size_t i = 0; i < ARRAY_SIZE(known) && (known[i].abi <= real || real >= 6); i++) {
-		struct cordon_error err = { 0 };
+		struct cordon_error err = {0};
 		int fd;
 
 		forced_abi = known[i].abi;
@@ -445,8 +448,8 @@ static void test_older_abis_are_asked_only_for_what_they_know(void **state)
 
 static void test_missing_landlock_is_a_weak_host(void **state)
 {
-	const struct landlock_rule rules[] = { SYSTEM_RULES };
-	struct cordon_error err = { 0 };
+	const struct landlock_rule rules[] = {SYSTEM_RULES};
+	struct cordon_error err = {0};
 
 	forced_abi = 0;
 	assert_int_equal(landlock_abi(), 0);

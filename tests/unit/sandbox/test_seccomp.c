@@ -62,7 +62,7 @@ static struct seccomp_program program;
 
 static void compile(unsigned flags)
 {
-	struct cordon_error err = { 0 };
+	struct cordon_error err = {0};
 
 	assert_int_equal(seccomp_compile(flags, &program, &err), 0);
 }
@@ -116,7 +116,7 @@ static uint32_t run(const struct seccomp_data *data)
 
 static uint32_t verdict4(long nr, uint64_t arg0, uint64_t arg1, uint64_t arg2, uint64_t arg3)
 {
-	struct seccomp_data data = { .nr = (int)nr, .arch = NATIVE, .args = { arg0, arg1, arg2, arg3 } };
+	struct seccomp_data data = {.nr = (int)nr, .arch = NATIVE, .args = {arg0, arg1, arg2, arg3}};
 
 	return run(&data);
 }
@@ -238,8 +238,8 @@ static void test_no_file_gets_a_set_id_bit_where_that_is_asked_for(void **state)
 
 static void test_every_other_number_answers_enosys(void **state)
 {
-	static const uint32_t beyond[] = { 5000, 0xffff, 0x3fffffff, 0xffffffff };
-	bool named[1024] = { false };
+	static const uint32_t beyond[] = {5000, 0xffff, 0x3fffffff, 0xffffffff};
+	bool named[1024] = {false};
 
 	for (size_t i = 0; i < syscall_table_len; i++) {
 		assert_in_range(syscall_table[i].nr, 0, ARRAY_SIZE(named) - 1);
@@ -257,7 +257,7 @@ static void test_every_other_number_answers_enosys(void **state)
 
 static void test_other_architectures_are_killed(void **state)
 {
-	struct seccomp_data data = { 0 };
+	struct seccomp_data data = {0};
 
 	for (unsigned flags = 0; flags <= ALL_FLAGS; flags++) {
 		compile(flags);
@@ -285,8 +285,8 @@ static void test_x32_calls_are_killed(void **state)
 
 static void test_terminal_injection_is_denied_whatever_the_upper_half_says(void **state)
 {
-	static const unsigned denied[] = { TIOCSTI, 0x541c /* TIOCLINUX */, TIOCSETD };
-	static const unsigned allowed[] = { TCGETS, TIOCGWINSZ, TIOCSCTTY, FIONREAD, FIOCLEX };
+	static const unsigned denied[] = {TIOCSTI, 0x541c /* TIOCLINUX */, TIOCSETD};
+	static const unsigned allowed[] = {TCGETS, TIOCGWINSZ, TIOCSCTTY, FIONREAD, FIOCLEX};
 
 	compile(0);
 	for (size_t i = 0; i < ARRAY_SIZE(denied); i++) {
@@ -317,7 +317,7 @@ static void test_netlink_is_for_routes_only(void **state)
 	compile(0);
 	for (unsigned protocol = 0; protocol < 32; protocol++)
 		assert_int_equal(verdict(__NR_socket, AF_NETLINK, SOCK_RAW, GARBAGE | protocol),
-				 protocol == NETLINK_ROUTE ? ALLOWED : FAILS(EAFNOSUPPORT));
+		                 protocol == NETLINK_ROUTE ? ALLOWED : FAILS(EAFNOSUPPORT));
 }
 
 /* packet(7): the kernel makes an AF_PACKET socket of it. */
@@ -329,13 +329,12 @@ static void test_sock_packet_is_no_way_around_the_families(void **state)
 	assert_int_equal(verdict(__NR_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), ALLOWED);
 }
 
-static const uint32_t namespaces[] = { CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
-				       CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET };
+static const uint32_t namespaces[] = {CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET};
 
 static void test_clone_makes_processes_and_threads_but_no_namespaces(void **state)
 {
 	static const uint32_t thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
-				       CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+	                               CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
 
 	compile(0);
 	assert_int_equal(verdict(__NR_clone, SIGCHLD, 0, 0), ALLOWED);
@@ -386,11 +385,27 @@ static void test_personality_keeps_memory_protection(void **state)
 static void test_prctl_options_are_an_allow_list(void **state)
 {
 	static const uint32_t allowed[] = {
-		PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_SET_TIMERSLACK, 34,
-		PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_THP_DISABLE, PR_CAP_AMBIENT, 53, 56, 65, 66, 0x41555856, 0x53564d41,
+		PR_SET_PDEATHSIG,
+		PR_SET_DUMPABLE,
+		PR_SET_NAME,
+		PR_SET_SECCOMP,
+		PR_CAPBSET_DROP,
+		PR_SET_SECUREBITS,
+		PR_SET_TIMERSLACK,
+		34,
+		PR_SET_CHILD_SUBREAPER,
+		PR_SET_NO_NEW_PRIVS,
+		PR_SET_THP_DISABLE,
+		PR_CAP_AMBIENT,
+		53,
+		56,
+		65,
+		66,
+		0x41555856,
+		0x53564d41,
 		PR_SET_PTRACER,
 	};
-	static const uint32_t refused[] = { 0, PR_SET_MM, 57, 58, 59, 62, 67, 68, 77, 78, 79, 1000, 0x41555855, 0x53564d42, 0xffffffff };
+	static const uint32_t refused[] = {0, PR_SET_MM, 57, 58, 59, 62, 67, 68, 77, 78, 79, 1000, 0x41555855, 0x53564d42, 0xffffffff};
 
 	compile(0);
 	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
@@ -425,10 +440,10 @@ static int in_filtered_child(int (*body)(void))
 	return status;
 }
 
-#define CHECK(condition)                                                                                                                   \
-	do {                                                                                                                               \
-		if (!(condition))                                                                                                          \
-			return __LINE__;                                                                                                   \
+#define CHECK(condition)                 \
+	do {                             \
+		if (!(condition))        \
+			return __LINE__; \
 	} while (0)
 #define CHECK_FAILS(error, ...) CHECK((errno = 0, syscall(__VA_ARGS__)) == -1 && errno == (error))
 
@@ -463,7 +478,7 @@ static void *thread_body(void *arg)
 
 static int try_forks_threads_and_spawns(void)
 {
-	char *argv[] = { (char *)(uintptr_t)"true", NULL };
+	char *argv[] = {(char *)(uintptr_t) "true", NULL};
 	pthread_t thread;
 	int status, value = 0;
 	pid_t pid = fork();
