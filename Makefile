@@ -60,7 +60,9 @@ test-asan: ## the whole suite again, built with AddressSanitizer and UndefinedBe
 	@$(call configure,build-asan,$(SANITIZE))
 	@$(call with_tests,build-asan)
 	@$(call build_tests,build-asan)
-	@tests/run-suite build-asan $(TESTS)
+	@$(call configure,build-weak,-Dtest_hooks=true)
+	@$(NINJA) -C build-weak src/cordon
+	@CORDON_WEAKENED=$(CURDIR)/build-weak/src/cordon tests/run-suite build-asan $(TESTS)
 
 bench: ## cold start against bubblewrap, crun, runc and firejail
 	@scripts/deps build bench

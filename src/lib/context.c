@@ -120,7 +120,8 @@ static int start_launcher(struct cordon *c, struct cordon_error *err)
 		r = spawn(CORDON_LIBEXECDIR "/cordon-launcher", theirs, &c->launcher);
 	if (r) {
 		errno = r;
-		return err_sys(err, "cannot start the launcher");
+		err_sys(err, "cannot start the launcher");
+		return r == EPERM ? err_hint(err, "a filter around this program forbids new processes (clone, clone3)") : -1;
 	}
 	return 0;
 }

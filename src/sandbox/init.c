@@ -32,6 +32,12 @@
 #include "sandbox/spec.h"
 #include "sandbox/wire.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(start, size) ((void)(start), (void)(size))
+#endif
+
 #define MAX_EXECS 64
 #define CHILD_STACK ((size_t)256 << 10)
 
@@ -287,6 +293,7 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	}
 
 	uint64_t started = now_us();
+	ASAN_UNPOISON_MEMORY_REGION(in->stack, CHILD_STACK); /* the child before left by exec, without returning from its frames */
 	pid_t pid = clone(child_main, in->stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &l);
 	if (pid < 0)
 		return err_sys(err, "cannot start a process");
