@@ -210,7 +210,7 @@ CORDON_API void cordon_exec_close_stdin(struct cordon_exec *exec);
 
 CORDON_API int cordon_exec_signal(struct cordon_exec *exec, int signo, struct cordon_error *err);
 
-/* Ends the whole tree at once; the result's reason becomes "cancelled". */
+/* Ends the whole tree at once; the result's reason becomes "cancelled". Any thread may call it; no error if it has ended already. */
 CORDON_API int cordon_exec_cancel(struct cordon_exec *exec, struct cordon_error *err);
 CORDON_API int cordon_exec_resize(struct cordon_exec *exec, unsigned short rows, unsigned short cols);
 

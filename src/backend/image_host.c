@@ -86,7 +86,7 @@ static const struct {
 /* clang-format off */
 static const char *const masked[] = {
 	"proc/acpi",     "proc/asound",    "proc/buddyinfo", "proc/cmdline",  "proc/config.gz",  "proc/diskstats",     "proc/interrupts",
-	"proc/iomem",    "proc/ioports",   "proc/kallsyms",  "proc/kcore",    "proc/key-users",  "proc/keys",          "proc/kmsg",
+	"proc/iomem",    "proc/ioports",   "proc/kallsyms",  "proc/kcore",    "proc/key-users",  "proc/keys",          "proc/kmsg",     "proc/locks",
 	"proc/modules",  "proc/mtrr",      "proc/partitions", "proc/sched_debug", "proc/schedstat", "proc/scsi",       "proc/softirqs",
 	"proc/sysrq-trigger", "proc/timer_list", "proc/zoneinfo",
 };

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
+#include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -70,16 +72,20 @@ static const char *guest_path(const char *path, struct cordon_error *err)
 /* Places whose contents the sandbox itself depends on. */
 static int check_target(const char *target, struct cordon_error *err)
 {
-	static const char *const reserved[] = {"proc", "dev", "usr", "etc", "bin", "sbin", "lib", "lib64", "run/cordon"};
-	char name[8];
-	for (size_t i = 0; i < ARRAY_SIZE(reserved); i++) {
-		size_t n = strlen(reserved[i]);
-		if (strcmp(target, reserved[i]) == 0 || ((i < 2) && strncmp(target, reserved[i], n) == 0 && target[n] == '/')) {
-			snprintf(name, sizeof(name), "%.7s", reserved[i]);
-			return err_set(err, CORDON_ERR_INPUT, "cannot mount over /%s: it belongs to the sandbox", name);
-		}
+	static const struct {
+		const char *path;
+		bool below; /* and everything below it */
+	} reserved[] = {
+		{"proc", true}, {"dev", true},    {"usr", false},   {"etc", false},    {"bin", false}, {"sbin", false},
+		{"lib", false}, {"lib32", false}, {"lib64", false}, {"libx32", false}, {"run", false}, {"run/code", false},
+	};
+	bool staged = target[0] == '.'; /* where mounts.c puts things for a moment */
+	for (size_t i = 0; i < ARRAY_SIZE(reserved) && !staged; i++) {
+		size_t n = strlen(reserved[i].path);
+		if (strncmp(target, reserved[i].path, n) == 0 && (target[n] == '\0' || (target[n] == '/' && reserved[i].below)))
+			return err_set(err, CORDON_ERR_INPUT, "cannot mount over /%s: it belongs to the sandbox", reserved[i].path);
 	}
-	return 0;
+	return staged ? err_set(err, CORDON_ERR_INPUT, "cannot mount on /%s: names at the top may not begin with a dot", target) : 0;
 }
 
 /* The workspace is named by whoever runs cordon and is never written: it needs no grant, but the forbidden list applies to it. */
@@ -137,10 +143,8 @@ static int plan_user_parts(struct plan *p, const struct cordon_sandbox_options *
 	return 0;
 }
 
-/* The forbidden list with "~" spelled out; what the policy adds comes after. */
-static int forbidden_paths(const struct cordon *ctx, const struct cordon_policy *policy, struct strlist *out, struct cordon_error *err)
+static int forbid_below(const char *home, struct strlist *out, struct cordon_error *err)
 {
-	const char *home = getenv("HOME");
 	char path[PATH_MAX];
 	for (size_t i = 0; policy_forbidden_mounts[i]; i++) {
 		const char *f = policy_forbidden_mounts[i];
@@ -148,9 +152,24 @@ static int forbidden_paths(const struct cordon *ctx, const struct cordon_policy 
 			continue;
 		if ((size_t)snprintf(path, sizeof(path), "%s%s", f[0] == '~' ? home : "", f[0] == '~' ? f + 1 : f) >= sizeof(path))
 			return err_set(err, CORDON_ERR_INPUT, "HOME is too long");
-		if (strlist_add(out, path, err) < 0)
+		if (!strlist_has(out, path) && strlist_add(out, path, err) < 0)
 			return -1;
 	}
+	return 0;
+}
+
+/*
+ * The forbidden list with "~" spelled out, as the environment has it and as the user database has it (sudo and daemons change the one);
+ * what the policy adds comes after.
+ */
+static int forbidden_paths(const struct cordon *ctx, const struct cordon_policy *policy, struct strlist *out, struct cordon_error *err)
+{
+	char text[4096];
+	struct passwd entry, *found = NULL;
+	if (forbid_below(getenv("HOME"), out, err) < 0)
+		return -1;
+	if (getpwuid_r(geteuid(), &entry, text, sizeof(text), &found) == 0 && found && forbid_below(found->pw_dir, out, err) < 0)
+		return -1;
 	for (size_t i = 0; i < policy->mounts_forbid.count; i++)
 		if (strlist_add(out, policy->mounts_forbid.items[i], err) < 0)
 			return -1;
@@ -236,6 +255,8 @@ static void process_stop(struct backend_sandbox *s)
 {
 	if (s->control >= 0)
 		shutdown(s->control, SHUT_RDWR);
+	if (s->fds[CREATED_PIDFD] >= 0) /* should init not get to read it */
+		syscall(SYS_pidfd_send_signal, s->fds[CREATED_PIDFD], SIGKILL, NULL, 0);
 }
 
 static void process_release(struct backend_sandbox *s)
@@ -281,7 +302,7 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 	if (parse_user(o->user, &spec.uid, &spec.gid, err) < 0 || check_hostname(spec.hostname, err) < 0)
 		return -1;
 	uint32_t uid = spec.uid != UINT32_MAX ? spec.uid : geteuid() ? geteuid() : 1000;
-	uint32_t gid = spec.gid != UINT32_MAX ? spec.gid : geteuid() ? getegid() : 1000;
+	uint32_t gid = spec.gid != UINT32_MAX ? spec.gid : getegid() ? getegid() : 1000;
 	image_host_plan(&plan, spec.hostname, uid, gid);
 
 	struct strlist read = {0};

@@ -20,7 +20,7 @@ int fs_open(int dirfd, const char *path, int flags, mode_t mode, enum fs_resolve
 		[FS_ANYWHERE] = RESOLVE_NO_MAGICLINKS,
 	};
 	struct open_how oh = {.flags = (uint64_t)(unsigned)flags | O_CLOEXEC, .resolve = resolve[how]};
-	if (flags & (O_CREAT | O_TMPFILE))
+	if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE)
 		oh.mode = mode;
 	/* EAGAIN: a rename ran at the same time and the kernel could not prove the walk safe, see openat2(2) */
 	for (int tries = 0;; tries++) {
@@ -84,35 +84,49 @@ ssize_t fs_read_small(int dirfd, const char *path, char *buf, size_t size)
 }
 
 /*
- * Depth-first without recursion: descend into the first directory entry found, remove it on the way back through "..". Depth costs
- * nothing but time, so a tree that is thousands of levels deep cannot exhaust stack or descriptors.
+ * Depth-first without recursion: descend into the first directory that is not empty, go back through "..". What the tree's owner moves
+ * meanwhile must not lead the walk elsewhere: each directory on the way down is remembered, and ".." has to be the one before.
  */
-struct removal {
-	int fd; /* the directory being emptied */
+struct level {
 	dev_t dev;
+	ino_t ino;
 };
 
+static bool same_level(int fd, const struct level *l)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino;
+}
+
+/* An unreadable directory is made readable through a descriptor: by name a link could be swapped in. */
 static int open_dir_for_removal(int dirfd, const char *name)
 {
-	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
-		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd;
+	const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dirfd, name, O_RDONLY | flags);
+	if (fd >= 0 || errno != EACCES)
+		return fd;
+	_cleanup_fd_ int path = openat(dirfd, name, O_PATH | flags);
+	char link[40];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", path);
+	if (path < 0 || chmod(link, 0700) < 0)
+		return -1;
+	return openat(path, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* Unlinks what can be unlinked; copies the name of the first sub-directory that cannot into `sub`. 1: there is one, 0: empty, -1: failed. */
 static int empty_once(int fd, char *sub, size_t size)
 {
 	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* a fresh offset each time */
-	if (copy < 0)
-		return -1;
-	_cleanup_dir_ DIR *dir = fdopendir(copy);
+	_cleanup_dir_ DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	if (!dir) {
-		close(copy);
+		cleanup_fd(&copy);
 		return -1;
 	}
-	struct dirent *e;
-	while ((e = readdir(dir))) {
+	for (;;) {
+		errno = 0;
+		struct dirent *e = readdir(dir);
+		if (!e)
+			return errno ? -1 : 0;
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		int flags = e->d_type == DT_DIR ? AT_REMOVEDIR : 0;
@@ -127,45 +141,66 @@ static int empty_once(int fd, char *sub, size_t size)
 		snprintf(sub, size, "%s", e->d_name);
 		return 1;
 	}
+}
+
+/* One step down into `sub`, or (sub NULL) back up. */
+static int step(int *fd, const char *sub, struct level **levels, size_t *depth, size_t *room)
+{
+	struct stat st;
+	int next = sub ? open_dir_for_removal(*fd, sub) : openat(*fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (next < 0)
+		return sub && errno == ENOENT ? 0 : -1;
+	bool fine = fstat(next, &st) == 0 && st.st_dev == (*levels)[0].dev;
+	if (sub && *depth + 1 == *room) {
+		struct level *more = realloc(*levels, *room * 2 * sizeof(*more));
+		if (more) {
+			*levels = more;
+			*room *= 2;
+		}
+		fine = fine && more;
+	}
+	if (fine && sub)
+		(*levels)[++*depth] = (struct level){st.st_dev, st.st_ino};
+	else if (fine)
+		fine = same_level(next, &(*levels)[--*depth]);
+	if (!fine) {
+		close(next);
+		errno = EXDEV;
+		return -1;
+	}
+	close(*fd);
+	*fd = next;
 	return 0;
+}
+
+static int empty_tree(int dirfd, const char *name)
+{
+	size_t depth = 0, room = 64;
+	char sub[256];
+	struct stat st;
+	_cleanup_free_ struct level *levels = malloc(room * sizeof(*levels));
+	_cleanup_fd_ int fd = open_dir_for_removal(dirfd, name);
+	if (!levels || fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	levels[0] = (struct level){st.st_dev, st.st_ino};
+	for (;;) {
+		int r = empty_once(fd, sub, sizeof(sub));
+		if (r < 0)
+			return -1;
+		if (r == 0 && depth == 0)
+			return 0;
+		if (step(&fd, r ? sub : NULL, &levels, &depth, &room) < 0)
+			return -1;
+	}
 }
 
 int fs_remove_tree(int dirfd, const char *name, struct cordon_error *err)
 {
-	struct stat st;
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
-	if (errno == ENOTDIR) {
-		if (unlinkat(dirfd, name, 0) == 0)
-			return 0;
-		return err_sys(err, "cannot remove %s", name);
-	}
-	_cleanup_fd_ int fd = open_dir_for_removal(dirfd, name);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(err, "cannot open %s to remove it", name);
-	const dev_t dev = st.st_dev;
-	char sub[256];
-	for (size_t depth = 0;;) {
-		int r = empty_once(fd, sub, sizeof(sub));
-		if (r < 0)
-			return err_sys(err, "cannot empty %s", name);
-		int next = r ? open_dir_for_removal(fd, sub) : openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (r == 0 && depth == 0) {
-			cleanup_fd(&next);
-			break;
-		}
-		if (next < 0 || fstat(next, &st) < 0 || st.st_dev != dev) {
-			cleanup_fd(&next);
-			return err_set(err, CORDON_ERR_SYSTEM, "cannot remove %s: %s is on another file system or changed", name,
-			               r ? sub : "..");
-		}
-		depth = r ? depth + 1 : depth - 1;
-		close(fd);
-		fd = next;
-	}
-	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
-		return err_sys(err, "cannot remove %s", name);
-	return 0;
+	if (errno == ENOTDIR ? unlinkat(dirfd, name, 0) == 0 : empty_tree(dirfd, name) == 0 && unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+		return 0;
+	return err_sys(err, "cannot remove %s", name);
 }
 
 int fs_fd_path(int fd, char *buf, size_t size)

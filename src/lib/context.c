@@ -110,14 +110,17 @@ static int start_launcher(struct cordon *c, struct cordon_error *err)
 	c->requests = pair[0];
 	_cleanup_fd_ int low = pair[1];
 	_cleanup_fd_ int theirs = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FD);
-	_cleanup_fd_ int program = launcher_memfd(err);
-	if (program < 0 || theirs < 0)
-		return program < 0 ? -1 : err_sys(err, "dup");
+	struct cordon_error why = {0};
+	_cleanup_fd_ int program = launcher_memfd(&why);
+	if (theirs < 0)
+		return err_sys(err, "dup");
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", program);
-	int r = spawn(path, theirs, &c->launcher);
-	if (r == EACCES || r == EPERM) /* vm.memfd_noexec=2, or a policy against executing memory */
-		r = spawn(CORDON_LIBEXECDIR "/cordon-launcher", theirs, &c->launcher);
+	int r = program < 0 ? why.sys_errno : spawn(path, theirs, &c->launcher);
+	if (r == EACCES || r == EPERM) { /* vm.memfd_noexec=2, or a policy against executing memory: the installed one, if there is one */
+		int installed = spawn(CORDON_LIBEXECDIR "/cordon-launcher", theirs, &c->launcher);
+		r = installed == ENOENT ? r : installed;
+	}
 	if (r) {
 		errno = r;
 		err_sys(err, "cannot start the launcher");

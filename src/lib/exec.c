@@ -22,7 +22,8 @@
 
 #include "base/util.h"
 
-#define READ_CHUNK ((size_t)64 << 10)
+#define READ_CHUNK ((size_t)16 << 10) /* on the stack, which may be a small thread's */
+#define PIPE_MOST ((size_t)1 << 20)   /* what a pipe can hold (pipe(7)) */
 
 uint64_t exec_clock_us(void)
 {
@@ -163,6 +164,7 @@ int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_o
 	e->epoll = e->sock = e->input = e->out.fd = e->err_stream.fd = -1;
 	e->flags = options->flags;
 	e->tty = options->flags & CORDON_EXEC_TTY;
+	e->out.kept.cap = e->err_stream.kept.cap = (size_t)sandbox->policy.limits.max_output;
 	e->on_output = options->on_output;
 	e->user = options->user;
 	int r = start(e, options, &theirs, err);
@@ -200,6 +202,16 @@ static int take_output(struct cordon_exec *e, struct stream *s, enum cordon_stre
 	return 0;
 }
 
+/* Removed by hand: a copy of the descriptor in a process that the caller forked would keep it in the set. */
+static void close_stream(struct cordon_exec *e, struct stream *s)
+{
+	if (s->fd < 0)
+		return;
+	epoll_ctl(e->epoll, EPOLL_CTL_DEL, s->fd, NULL);
+	close(s->fd);
+	s->fd = -1;
+}
+
 static int drain(struct cordon_exec *e, struct stream *s, enum cordon_stream which, struct cordon_error *err)
 {
 	char chunk[READ_CHUNK];
@@ -214,9 +226,22 @@ static int drain(struct cordon_exec *e, struct stream *s, enum cordon_stream whi
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return 0;
 		/* end of file; on a terminal EIO, when the last process that had it open is gone */
-		cleanup_fd(&s->fd);
-		s->fd = -1;
+		close_stream(e, s);
 	}
+	return 0;
+}
+
+/* Once the exec has ended: what is in the pipe now is all that counts. A process that outlives it (while another exec runs) may hold the
+ * other end open. */
+static int drain_rest(struct cordon_exec *e, struct stream *s, enum cordon_stream which, struct cordon_error *err)
+{
+	uint64_t before = s->seen, last;
+	do {
+		last = s->seen;
+		if (drain(e, s, which, err) < 0)
+			return -1;
+	} while (s->fd >= 0 && s->seen != last && s->seen - before < PIPE_MOST);
+	close_stream(e, s);
 	return 0;
 }
 
@@ -259,9 +284,10 @@ static int step(struct cordon_exec *e, int timeout, struct cordon_error *err)
 	for (int i = 0; i < n; i++)
 		if (handle(e, ev[i].data.fd, err) < 0)
 			return -1;
-	/* every process is gone by then, so whatever the pipes still hold is all there will be */
-	if (!(e->exited || e->lost) || e->out.fd >= 0 || e->err_stream.fd >= 0)
+	if (!e->exited && !e->lost)
 		return 1;
+	if (drain_rest(e, &e->out, CORDON_STDOUT, err) < 0 || drain_rest(e, &e->err_stream, CORDON_STDERR, err) < 0)
+		return -1;
 	cordon_exec_close_stdin(e);
 	result_fill(e);
 	e->done = true;
@@ -338,6 +364,8 @@ int cordon_exec_signal(struct cordon_exec *e, int signo, struct cordon_error *er
 
 int cordon_exec_cancel(struct cordon_exec *e, struct cordon_error *err)
 {
+	if (atomic_load(&e->over))
+		return 0; /* nothing left to end */
 	return e->sandbox->backend->signal(&e->sandbox->state, e->sock, 0, err);
 }
 

@@ -15,8 +15,9 @@ struct cordon_sandbox {
 	const struct backend *backend;
 	struct backend_sandbox state;
 	struct cordon_policy policy;
-	pthread_mutex_t lock; /* over waiting for it to be ready */
-	atomic_uint refs;     /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
+	pthread_mutex_t lock;       /* over waiting for it to be ready */
+	struct cordon_error failed; /* why it never will be */
+	atomic_uint refs;           /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
 };
 
 void sandbox_unref(struct cordon_sandbox *s);
@@ -35,7 +36,7 @@ struct stream {
 struct cordon_exec {
 	struct cordon_sandbox *sandbox;
 	int epoll;
-	int sock;  /* the exec's own, to init; -1 once it is over */
+	int sock;  /* the exec's own, to init */
 	int input; /* the command's stdin (or the terminal's master), non-blocking; -1: closed */
 	bool tty;
 	unsigned flags;

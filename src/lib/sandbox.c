@@ -33,8 +33,13 @@ int sandbox_ready(struct cordon_sandbox *s, struct cordon_error *err)
 {
 	int r = 0;
 	pthread_mutex_lock(&s->lock);
-	if (!s->state.ready)
-		r = s->backend->ready(&s->state, err);
+	if (!s->state.ready && s->failed.code == CORDON_OK)
+		r = s->backend->ready(&s->state, &s->failed);
+	if (s->failed.code != CORDON_OK) {
+		r = -1;
+		if (err)
+			*err = s->failed;
+	}
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }

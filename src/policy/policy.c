@@ -44,7 +44,7 @@ const size_t policy_key_count = ARRAY_SIZE(policy_keys);
 /* Accounts, the kernel's own file systems, sockets that are as good as root, other sandboxes, and where people keep their keys. */
 /* clang-format off */
 const char *const policy_forbidden_mounts[] = {
-	"/etc/shadow",
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow-",
 	"/etc/gshadow",
 	"/etc/passwd",
 	"/etc/sudoers",
@@ -54,6 +54,7 @@ const char *const policy_forbidden_mounts[] = {
 	"/sys",
 	"/dev",
 	"/boot",
+	"/run",
 	"/run/docker.sock",
 	"/var/run/docker.sock",
 	"/run/podman",

@@ -110,12 +110,22 @@ static int send_view(struct birth *b, const struct mounts_view *view, struct cor
 	return wire_send(b->handshake, WIRE_READY, NULL, fds, ARRAY_SIZE(fds), err);
 }
 
+/*
+ * Dies with the launcher. A change of ids takes the signal away again (prctl(2)), so this is said after each. Should the launcher be dead
+ * already, the next word from it does not come.
+ */
+static void die_with_launcher(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+}
+
 static int become_root_inside(const struct idmap *ids, uint32_t weaken, struct cordon_error *err)
 {
 	if (ids->mode == IDMAP_SELF || (weaken & WEAKEN_USERNS))
 		return 0;
 	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
 		return err_sys(err, "cannot become the namespace's root");
+	die_with_launcher();
 	return 0;
 }
 
@@ -195,7 +205,7 @@ _Noreturn void birth_run(struct birth *b)
 		.proc_limit = b->limits->pids == LIMIT_RLIMIT ? b->spec->pids + (b->ids->mode == IDMAP_SELF ? 2 : 0) : 0,
 		.weaken = b->spec->weaken,
 	};
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	die_with_launcher();
 	setsid();
 	/* a user's watcher cannot have real-time priority: what it watches stands back instead, or hundreds of hogs keep it from the CPU */
 	if (b->limits->memory == LIMIT_RLIMIT && b->ids->mode == IDMAP_SELF)

@@ -29,6 +29,7 @@
 #define INODE_PER_BYTES 4096
 #define MAX_SWEEP 256
 #define MAX_REMOVALS 3
+#define MAX_BUSY 2000 /* attempts, a few milliseconds apart */
 
 uint64_t clock_ms(void)
 {
@@ -50,9 +51,15 @@ static int open_home(struct host *host, const char *home, struct cordon_error *e
 			return err_hint(err, "set CORDON_HOME to a directory that you can write to");
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
-	if (fd < 0) {
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0) {
 		err_sys(err, "cannot open %s", path);
 		return err_hint(err, "set CORDON_HOME to a directory that you can write to");
+	}
+	if (st.st_uid != geteuid() || (st.st_mode & 022)) { /* whoever can write there could lead clean-up astray */
+		close(fd);
+		err_set(err, CORDON_ERR_DENIED, "%s belongs to or can be written by somebody else", path);
+		return err_hint(err, "set CORDON_HOME to a directory of your own");
 	}
 	cleanup_fd(&host->scratch_fd);
 	free(host->home);
@@ -292,16 +299,25 @@ fail:
 	return -1;
 }
 
+void sandbox_kill(const struct sandbox *s)
+{
+	if (s->pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+}
+
 void sandbox_handshake(struct sandbox *s)
 {
 	_cleanup_msg_ struct wire_msg msg;
-	if (wire_recv(s->handshake, &msg, NULL) > 0 && msg.fd_count == 2) {
+	int r = wire_recv(s->handshake, &msg, NULL);
+	if (r > 0 && msg.fd_count == 2) {
 		s->proc_fd = wire_take_fd(&msg, 0);
 		s->root_fd = wire_take_fd(&msg, 1);
 		if (s->limits.memory == LIMIT_RLIMIT)
 			sandbox_start_watcher(s);
 		else
 			s->watch_at_ms = clock_ms() + WATCH_DELAY_MS;
+	} else if (r != 0) { /* out of descriptors: unwatched is not an option, the limits would not hold */
+		sandbox_kill(s);
 	}
 	cleanup_fd(&s->handshake);
 	s->handshake = -1;
@@ -310,7 +326,10 @@ void sandbox_handshake(struct sandbox *s)
 /* Opens a writable tree for the watcher, if the sandbox has it. */
 static int open_tree_dir(const struct sandbox *s, const char *name)
 {
-	return openat(s->scratch_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(s->scratch_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno != ENOENT)
+		sandbox_kill(s);
+	return fd;
 }
 
 void sandbox_start_watcher(struct sandbox *s)
@@ -318,8 +337,7 @@ void sandbox_start_watcher(struct sandbox *s)
 	s->watch_at_ms = UINT64_MAX;
 	pid_t pid = fork();
 	if (pid < 0) {
-		/* unwatched is not an option: the limit would not hold */
-		syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+		sandbox_kill(s);
 		return;
 	}
 	if (pid > 0) {
@@ -364,6 +382,8 @@ static bool remove_scratch(struct host *host, struct sandbox *s)
 	pid_t pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_NAME, "cordon-rm", 0, 0, 0);
+		int keep[] = {host->scratch_fd};
+		confine_close_except(keep, ARRAY_SIZE(keep));
 		_exit(fs_remove_tree(host->scratch_fd, s->name, NULL) < 0);
 	}
 	s->remover = MAX(pid, 0);
@@ -395,7 +415,8 @@ bool sandbox_clean_up(struct host *host, struct sandbox *s)
 	if (!s->limits_gone) {
 		limits_kill(&host->limits, &s->limits);
 		keep_usage(s);
-		s->limits_gone = limits_destroy(&host->limits, &s->limits) == 0;
+		/* one that stays busy (a process that cannot be killed now) is left to a later launcher's sweep */
+		s->limits_gone = limits_destroy(&host->limits, &s->limits) == 0 || ++s->busy == MAX_BUSY;
 	}
 	if (!s->scratch_gone)
 		s->scratch_gone = remove_scratch(host, s);

@@ -31,6 +31,7 @@ struct sandbox {
 	pid_t remover;
 	bool dead; /* init was reaped; what is left are cgroups and scratch */
 	bool limits_gone, scratch_gone;
+	int busy;       /* attempts at removing the cgroups so far */
 	int removals;   /* attempts at removing the scratch directory so far */
 	char name[128]; /* STAMP.ID */
 	struct idmap ids;
@@ -49,6 +50,7 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 /* The child has sent what the watcher needs. Memory is watched from now on, disk alone a little later. */
 void sandbox_handshake(struct sandbox *s);
 void sandbox_start_watcher(struct sandbox *s);
+void sandbox_kill(const struct sandbox *s);
 
 /* One attempt at removing what an ended sandbox left; true when nothing is left. Large trees are removed by a child process. */
 bool sandbox_clean_up(struct host *host, struct sandbox *s);

@@ -32,14 +32,8 @@
 #include "sandbox/spec.h"
 #include "sandbox/wire.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_UNPOISON_MEMORY_REGION(start, size) ((void)(start), (void)(size))
-#endif
-
 #define MAX_EXECS 64
-#define CHILD_STACK ((size_t)256 << 10)
+#define KILL_PASSES 16
 
 struct running {
 	int sock;  /* the exec's own; closed by the library to end it */
@@ -47,6 +41,9 @@ struct running {
 	uint64_t started_us, deadline_us;
 	bool exited, timed_out, cancelled;
 	int status;
+	int starting;             /* the pipe that closes when the exec succeeded; -1 once it has */
+	int terminal;             /* master side, to be sent with the word that it runs; -1: none */
+	char name[128], cwd[128]; /* for the message if it does not start */
 };
 
 struct init {
@@ -55,7 +52,6 @@ struct init {
 	unsigned active;
 	uint64_t cpu_us, maxrss_kb; /* of everything reaped */
 	int signals;                /* signalfd for SIGCHLD */
-	char *stack;                /* of the child between clone and exec */
 };
 
 static uint64_t now_us(void)
@@ -101,13 +97,17 @@ static const char *const stage_names[] = {
 	[STAGE_EXEC] = "execute",
 };
 
-/* What the child gets, and, since it shares our memory until it execs, where it says what went wrong. */
+/* What the child gets, and what it writes into the pipe if something goes wrong. */
 struct launch {
 	const struct init_config *config;
 	const struct exec_spec *spec;
 	int stdio[3];
 	int tty; /* slave side, -1: none */
-	enum stage failed_at;
+	int report;
+};
+
+struct failure {
+	enum stage stage;
 	int error;
 };
 
@@ -142,7 +142,7 @@ static int child_limits(const struct launch *l)
 	return confine_rlimits(&limits);
 }
 
-/* Raw system calls: the C library's wrappers would try to do this for every thread, through memory we share with our parent. */
+/* Raw system calls: the C library's wrappers would try to do this for every thread. */
 static int child_user(const struct init_config *c)
 {
 	if (c->ids.mode == IDMAP_SELF)
@@ -196,16 +196,23 @@ static int child_exec(const struct exec_spec *s)
 	return -seen;
 }
 
-_Noreturn static void fail(struct launch *l, enum stage stage, int error)
+_Noreturn static void fail(const struct launch *l, enum stage stage, int error)
 {
-	l->failed_at = stage;
-	l->error = -error;
-	_exit(127);
+	const struct failure f = {stage, -error};
+	_exit(write(l->report, &f, sizeof(f)) == (ssize_t)sizeof(f) ? 127 : 126);
 }
 
-static int child_main(void *arg)
+/* All descriptors but the standard ones and the pipe, which exec closes. */
+static int child_descriptors(struct launch *l)
 {
-	struct launch *l = arg;
+	if (dup3(l->report, 3, O_CLOEXEC) < 0 && l->report != 3)
+		return -errno;
+	l->report = 3;
+	return confine_close_from(4);
+}
+
+_Noreturn static void child_main(struct launch *l)
+{
 	const struct init_config *c = l->config;
 	sigset_t none;
 	int r;
@@ -225,13 +232,13 @@ static int child_main(void *arg)
 	umask(022);
 	if (c->landlock_fd >= 0 && (r = landlock_restrict(c->landlock_fd)) < 0)
 		fail(l, STAGE_LANDLOCK, r);
-	confine_close_from(3);
+	if ((r = child_descriptors(l)) < 0)
+		fail(l, STAGE_TERMINAL, r);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (c->seccomp && (r = seccomp_load(c->seccomp)) < 0)
 		fail(l, STAGE_SECCOMP, r);
 	fail(l, STAGE_EXEC, child_exec(l->spec));
-	return 0;
 }
 
 /* A terminal of the sandbox's own devpts; the slave belongs to the user. */
@@ -243,6 +250,7 @@ static int open_terminal(const struct init_config *c, const struct exec_spec *s,
 	_cleanup_fd_ int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	setfsuid(geteuid());
 	setfsgid(getegid());
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* the change of ids took it away */
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
 		return err_sys(err, "cannot open a terminal inside");
 	*slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -253,21 +261,20 @@ static int open_terminal(const struct init_config *c, const struct exec_spec *s,
 	return steal_fd(&master);
 }
 
-static int exec_failure(const struct launch *l, struct cordon_error *err)
+static void exec_failure(const struct running *e, const struct failure *f, const char *cwd, struct cordon_error *err)
 {
-	const char *name = l->spec->argv.items[0];
-	errno = l->error;
-	if (l->failed_at == STAGE_EXEC && (l->error == ENOENT || l->error == ENOTDIR)) {
-		err_set(err, CORDON_ERR_NOT_FOUND, "%.200s: not found", name);
-		if (!strchr(name, '/'))
+	errno = f->error;
+	if (f->stage == STAGE_EXEC && (f->error == ENOENT || f->error == ENOTDIR)) {
+		err_set(err, CORDON_ERR_NOT_FOUND, "%s: not found", e->name);
+		if (!strchr(e->name, '/'))
 			err_hint(err, "the sandbox sees /usr, /bin and /lib of the host, and its PATH is set by the policy");
-		return -1;
+	} else if (f->stage == STAGE_EXEC) {
+		err_set(err, CORDON_ERR_NOT_RUNNABLE, "%s: cannot be executed: %s", e->name, strerror(f->error));
+	} else if (f->stage == STAGE_CWD) {
+		err_set(err, CORDON_ERR_INPUT, "cannot enter working directory %s: %s", cwd, strerror(f->error));
+	} else {
+		err_sys(err, "cannot %s", f->stage < ARRAY_SIZE(stage_names) ? stage_names[f->stage] : "start");
 	}
-	if (l->failed_at == STAGE_EXEC)
-		return err_set(err, CORDON_ERR_NOT_RUNNABLE, "%.200s: cannot be executed: %s", name, strerror(l->error));
-	if (l->failed_at == STAGE_CWD)
-		return err_set(err, CORDON_ERR_INPUT, "cannot enter working directory %.200s: %s", l->spec->cwd, strerror(l->error));
-	return err_sys(err, "cannot %s", stage_names[l->failed_at]);
 }
 
 static int start(struct init *in, const struct exec_spec *s, struct wire_msg *msg, struct cordon_error *err)
@@ -291,27 +298,70 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	} else {
 		memcpy(l.stdio, msg->fds + 1, sizeof(l.stdio));
 	}
+	int report[2];
+	if (pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_sys(err, "pipe");
 
 	uint64_t started = now_us();
-	ASAN_UNPOISON_MEMORY_REGION(in->stack, CHILD_STACK); /* the child before left by exec, without returning from its frames */
-	pid_t pid = clone(child_main, in->stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &l);
-	if (pid < 0)
-		return err_sys(err, "cannot start a process");
-	if (l.failed_at != STAGE_NONE) {
-		waitpid(pid, NULL, 0);
-		return exec_failure(&l, err);
+	pid_t pid = fork();
+	if (pid == 0) {
+		l.report = report[1];
+		child_main(&l);
 	}
-	*slot = (struct running){.sock = wire_take_fd(msg, 0), .pid = pid, .started_us = started};
+	close(report[1]);
+	if (pid < 0) {
+		close(report[0]);
+		return err_sys(err, "cannot start a process");
+	}
+	*slot = (struct running){
+		.sock = wire_take_fd(msg, 0), .pid = pid, .started_us = started, .starting = report[0], .terminal = steal_fd(&master)};
 	slot->deadline_us = s->timeout_ms ? started + s->timeout_ms * 1000 : UINT64_MAX;
+	snprintf(slot->name, sizeof(slot->name), "%s", s->argv.items[0]);
+	snprintf(slot->cwd, sizeof(slot->cwd), "%s", s->cwd);
 	in->active++;
-	wire_send(slot->sock, WIRE_STARTED, NULL, &master, master >= 0 ? 1 : 0, NULL);
 	return 0;
+}
+
+static void free_slot(struct init *in, struct running *e)
+{
+	cleanup_fd(&e->sock);
+	cleanup_fd(&e->starting);
+	cleanup_fd(&e->terminal);
+	*e = (struct running){0};
+	if (--in->active == 0)
+		in->cpu_us = in->maxrss_kb = 0;
+}
+
+/* The pipe has something: the end of file (it runs) or why not. False if the exec is gone. */
+static bool started(struct init *in, struct running *e)
+{
+	struct failure f;
+	ssize_t n = read(e->starting, &f, sizeof(f));
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n == (ssize_t)sizeof(f)) {
+		struct cordon_error err = {0};
+		exec_failure(e, &f, e->cwd, &err);
+		report_error(e->sock, &err);
+		if (!e->exited)
+			waitpid(e->pid, NULL, 0);
+		free_slot(in, e);
+		return false;
+	}
+	cleanup_fd(&e->starting);
+	e->starting = -1;
+	wire_send(e->sock, WIRE_STARTED, NULL, &e->terminal, e->terminal >= 0 ? 1 : 0, NULL);
+	cleanup_fd(&e->terminal);
+	e->terminal = -1;
+	return true;
 }
 
 /* ---- ending one -------------------------------------------------------------------------------------------------------------- */
 
 static void reap(struct init *in, pid_t pid, int status, const struct rusage *ru)
 {
+	if (!WIFEXITED(status) && !WIFSIGNALED(status))
+		return; /* a stop: who asks to be traced has us as its tracer */
 	in->cpu_us +=
 		(uint64_t)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
 	in->maxrss_kb = MAX(in->maxrss_kb, (uint64_t)ru->ru_maxrss);
@@ -349,7 +399,8 @@ static void kill_tree(struct init *in, const struct running *e)
 	if (in->active == 1 && getpid() == 1)
 		kill(-1, SIGKILL);
 	else
-		signal_session(e->pid, SIGKILL);
+		for (int pass = 0; pass < KILL_PASSES && signal_session(e->pid, SIGKILL); pass++)
+			; /* again for those that were being forked */
 }
 
 static void finish(struct init *in, struct running *e)
@@ -374,10 +425,7 @@ static void finish(struct init *in, struct running *e)
 	_cleanup_buf_ struct buf b = {0};
 	buf_add(&b, &m, sizeof(m));
 	wire_send(e->sock, WIRE_EXITED, &b, NULL, 0, NULL);
-	close(e->sock);
-	*e = (struct running){0};
-	if (--in->active == 0)
-		in->cpu_us = in->maxrss_kb = 0;
+	free_slot(in, e);
 }
 
 static void reap_all(struct init *in)
@@ -390,9 +438,11 @@ static void reap_all(struct init *in)
 		;
 	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &ru)) > 0)
 		reap(in, pid, status, &ru);
-	for (size_t i = 0; i < MAX_EXECS; i++)
-		if (in->execs[i].pid && in->execs[i].exited)
-			finish(in, &in->execs[i]);
+	for (size_t i = 0; i < MAX_EXECS; i++) {
+		struct running *e = &in->execs[i];
+		if (e->pid && e->exited && (e->starting < 0 || started(in, e)))
+			finish(in, e);
+	}
 }
 
 /* Ends those whose time is up; returns milliseconds until the next one is, -1 for never. */
@@ -455,16 +505,21 @@ _Noreturn static void leave(void)
 /* One turn: new commands, words about running ones, deaths. */
 static void turn(struct init *in)
 {
-	struct pollfd p[2 + MAX_EXECS];
-	struct running *who[MAX_EXECS];
+	struct pollfd p[2 + 2 * MAX_EXECS];
+	struct running *who[2 * MAX_EXECS];
 	nfds_t n = 2;
 	int timeout = expire(in);
 	p[0] = (struct pollfd){.fd = in->config->sock, .events = POLLIN};
 	p[1] = (struct pollfd){.fd = in->signals, .events = POLLIN};
 	for (size_t i = 0; i < MAX_EXECS; i++) {
-		if (in->execs[i].pid && !in->execs[i].cancelled) {
-			who[n - 2] = &in->execs[i];
-			p[n++] = (struct pollfd){.fd = in->execs[i].sock, .events = POLLIN};
+		struct running *e = &in->execs[i];
+		if (e->pid && !e->cancelled) {
+			who[n - 2] = e;
+			p[n++] = (struct pollfd){.fd = e->sock, .events = POLLIN};
+		}
+		if (e->pid && e->starting >= 0) {
+			who[n - 2] = e;
+			p[n++] = (struct pollfd){.fd = e->starting, .events = POLLIN};
 		}
 	}
 	if (poll(p, n, timeout) < 0) {
@@ -472,9 +527,15 @@ static void turn(struct init *in)
 			leave();
 		return;
 	}
-	for (nfds_t i = 2; i < n; i++)
-		if (p[i].revents)
-			handle_running(in, who[i - 2]);
+	for (nfds_t i = 2; i < n; i++) {
+		struct running *e = who[i - 2];
+		if (!p[i].revents || !e->pid)
+			continue;
+		if (p[i].fd == e->starting)
+			started(in, e);
+		else
+			handle_running(in, e);
+	}
 	if (p[1].revents)
 		reap_all(in);
 	if (p[0].revents) {
@@ -492,16 +553,16 @@ _Noreturn void init_run(const struct init_config *config)
 	static struct init in; /* one per process; keeps the stack small */
 	sigset_t set;
 	in.config = config;
-	in.stack = malloc(CHILD_STACK);
 	sigfillset(&set);
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	in.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (!in.stack || in.signals < 0)
+	if (in.signals < 0)
 		leave();
 	prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
-	wire_send(config->sock, WIRE_READY, NULL, NULL, 0, NULL);
+	if (wire_send(config->sock, WIRE_READY, NULL, NULL, 0, NULL) < 0)
+		leave();
 	for (;;)
 		turn(&in);
 }

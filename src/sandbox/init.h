@@ -9,7 +9,8 @@
  *
  * Init is not dumpable and keeps three capabilities over its own namespace (kill, setuid, setgid), so that it can start commands as an
  * unprivileged user and end whatever they become; commands have none, cannot ptrace it, and signals they send to pid 1 are dropped by the
- * kernel. A command is started by a vfork-like clone: the child shares init's memory until it execs, so a failure is reported in place.
+ * kernel. A command is started by a fork; a pipe that closes on exec carries a failure. Init never waits for it: until it has become the
+ * command the child has the command's user already, and another command could stop it.
  */
 #ifndef CORDON_SANDBOX_INIT_H
 #define CORDON_SANDBOX_INIT_H

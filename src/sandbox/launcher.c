@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -36,6 +37,8 @@
 struct launcher {
 	int requests; /* -1 once the library has gone */
 	int signals;
+	bool stop;                  /* told to by a signal */
+	struct cordon_error failed; /* what went wrong at the start; the answer to every request */
 	struct host host;
 	struct sandbox *list;
 	size_t count, size;
@@ -68,6 +71,10 @@ static void handle_request(struct launcher *l, struct wire_msg *msg)
 	_cleanup_fd_ int sock = wire_take_fd(msg, 0);
 	if (msg->type != WIRE_CREATE || sock < 0)
 		return;
+	if (l->failed.code != CORDON_OK) {
+		reply_error(sock, &l->failed);
+		return;
+	}
 	struct sandbox *s = new_slot(l);
 	if (!s) {
 		err_set(&err, CORDON_ERR_SYSTEM, "too many sandboxes (at most %d per context)", MAX_SANDBOXES);
@@ -91,7 +98,7 @@ static void reap(struct launcher *l)
 	struct signalfd_siginfo si;
 	pid_t pid;
 	while (read(l->signals, &si, sizeof(si)) > 0)
-		;
+		l->stop = l->stop || si.ssi_signo != SIGCHLD;
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
 		for (size_t i = 0; i < l->count; i++) {
 			struct sandbox *s = &l->list[i];
@@ -137,7 +144,7 @@ static void library_gone(struct launcher *l)
 	l->requests = -1;
 	for (size_t i = 0; i < l->count; i++)
 		if (!l->list[i].dead)
-			syscall(SYS_pidfd_send_signal, l->list[i].pidfd, SIGKILL, NULL, 0);
+			sandbox_kill(&l->list[i]);
 }
 
 /* One turn of the loop over the request socket, child signals, and handshakes of sandboxes that are being watched. */
@@ -165,9 +172,12 @@ static void turn(struct launcher *l, int timeout)
 		int r = wire_recv(l->requests, &msg, NULL);
 		if (r > 0)
 			handle_request(l, &msg);
-		else
+		else if (r == 0)
 			library_gone(l);
+		/* else it could not be taken in (out of descriptors or memory): the library sees its socket close */
 	}
+	if (l->stop && l->requests >= 0)
+		library_gone(l);
 }
 
 /* What making sandboxes needs, and nothing else of what root can do. */
@@ -182,6 +192,18 @@ static void drop_privileges(void)
 		confine_capabilities(keep);
 #endif
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* About a dozen descriptors per sandbox; and commands can be given a core limit of 1 (confine.c) only if ours is not lower. */
+static void raise_limits(void)
+{
+	const struct rlimit one = {1, 1};
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+	setrlimit(RLIMIT_CORE, &one);
 }
 
 static void start(struct launcher *l)
@@ -202,9 +224,12 @@ static void start(struct launcher *l)
 		syscall(SYS_rt_sigaction, s, &dfl, NULL, sizeof(dfl.mask));
 	sigset_t set;
 	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
+	const int watched[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
+	for (size_t i = 0; i < ARRAY_SIZE(watched); i++)
+		sigaddset(&set, watched[i]);
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	umask(0);
+	raise_limits();
 	drop_privileges();
 	*l = (struct launcher){.requests = LAUNCHER_FD, .signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)};
 	l->host.scratch_fd = -1;
@@ -213,21 +238,24 @@ static void start(struct launcher *l)
 int main(void)
 {
 	static struct launcher l;
-	struct cordon_error err = {0};
 	start(&l);
 	struct stat st;
 	if (fstat(LAUNCHER_FD, &st) < 0 || !S_ISSOCK(st.st_mode))
 		return 125; /* started by somebody else */
-	if (l.signals < 0 || !owner_stamp(l.host.stamp, sizeof(l.host.stamp)) || idmap_pool_open(&l.host.ids, &err) < 0)
+	if (l.signals < 0)
 		return 125; /* the library sees the closed socket */
+	if (!owner_stamp(l.host.stamp, sizeof(l.host.stamp)))
+		err_set(&l.failed, CORDON_ERR_SYSTEM, "/proc is not that of this pid namespace");
+	else
+		idmap_pool_open(&l.host.ids, &l.failed);
 	for (;;) {
 		int timeout = tend(&l);
 		if (l.requests < 0 && l.count == 0)
 			break;
 		turn(&l, timeout);
 	}
-	sandbox_sweep(&l.host);
 	if (l.host.limits_probed)
-		limits_sweep(&l.host.limits);
+		limits_sweep(&l.host.limits); /* first: what still runs in a dead launcher's sandbox must not see its tree removed */
+	sandbox_sweep(&l.host);
 	return 0;
 }

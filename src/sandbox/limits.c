@@ -385,6 +385,9 @@ static int create_v1(const struct limits_host *host, const struct limits_request
 		if (make_dir(host->memory_fd, l->name, err) < 0 ||
 		    set_limit(host->memory_fd, l->name, "memory.limit_in_bytes", bytes, false, err) < 0)
 			return -1;
+		/* socket buffers count only where this is set, and come out of a pool that the whole host shares (tcp_mem) */
+		if (set_limit(host->memory_fd, l->name, "memory.kmem.tcp.limit_in_bytes", bytes, true, err) < 0)
+			return -1;
 		/* memory + swap, after the one it may not be lower than; the file exists only with swap accounting */
 		if (sysinfo(&si) == 0 && si.totalswap > 0 &&
 		    set_limit(host->memory_fd, l->name, "memory.memsw.limit_in_bytes", bytes, true, err) < 0)

@@ -276,15 +276,25 @@ static unsigned put_setrlimit_check(struct assembler *as, unsigned allow, unsign
 	return put_load_arg(as, 0);
 }
 
-static unsigned put_prlimit_check(struct assembler *as, unsigned allow, unsigned done)
+/* Jumps to set if argument 2, a pointer to a new limit, is not NULL. */
+static unsigned put_has_new_limit(struct assembler *as, unsigned set, unsigned unset)
 {
-	unsigned high, core;
+	unsigned high;
 
-	put_jump(as, BPF_JEQ, 0, allow, done);
+	put_jump(as, BPF_JEQ, 0, unset, set);
 	high = put_load(as, offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t) + sizeof(uint32_t));
-	put_jump(as, BPF_JEQ, 0, high, done);
-	core = put_load_arg(as, 2);
-	put_jump(as, BPF_JEQ, RLIMIT_CORE, core, allow);
+	put_jump(as, BPF_JEQ, 0, high, set);
+	return put_load_arg(as, 2);
+}
+
+/* And nobody sets the limits of pid 1, which runs under the same id where there is only one. */
+static unsigned put_prlimit_check(struct assembler *as, unsigned allow, unsigned deny, unsigned done)
+{
+	unsigned core = put_has_new_limit(as, done, allow), init = put_has_new_limit(as, deny, allow), other;
+
+	put_jump(as, BPF_JEQ, 1, init, allow);
+	other = put_load_arg(as, 0);
+	put_jump(as, BPF_JEQ, RLIMIT_CORE, core, other);
 	return put_load_arg(as, 1);
 }
 
@@ -408,7 +418,7 @@ static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[O
 	labels[RULE_PERSONALITY] = put_personality_check(as, allow, deny);
 	labels[RULE_PRCTL] = put_prctl_check(as, allow, no_option);
 	labels[RULE_SETRLIMIT] = put_setrlimit_check(as, allow, done);
-	labels[RULE_PRLIMIT] = put_prlimit_check(as, allow, done);
+	labels[RULE_PRLIMIT] = put_prlimit_check(as, allow, deny, done);
 	labels[RULE_OPENAT2] = nosys;
 	if (flags & SECCOMP_NO_SETID) {
 		labels[RULE_MODE1] = put_mode_check(as, 1, allow, deny);

@@ -41,7 +41,7 @@ enum syscall_rule {
 	RULE_PERSONALITY, /* argument 0: 0 (PER_LINUX), 0xffffffff (query), ADDR_NO_RANDOMIZE */
 	RULE_PRCTL,       /* argument 0: an allow list; others EINVAL, as from a kernel that does not know the option */
 	RULE_SETRLIMIT,   /* argument 0: RLIMIT_CORE answers success and changes nothing */
-	RULE_PRLIMIT,     /* argument 1: the same, where argument 2 is a new limit */
+	RULE_PRLIMIT,     /* argument 1: the same, where argument 2 is a new limit; EPERM for a new limit of pid 1 */
 	RULE_MODE1,       /* under SECCOMP_NO_SETID: argument 1 is a mode without S_ISUID and S_ISGID */
 	RULE_MODE2,       /* … argument 2 */
 	RULE_OPEN,        /* … argument 2, where argument 1 creates a file */

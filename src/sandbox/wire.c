@@ -174,8 +174,10 @@ int wire_recv(int sock, struct wire_msg *out, struct cordon_error *err)
 		take_fds(&m, out);
 		if (n == 0)
 			result = 0;
-		else if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+		else if (m.msg_flags & MSG_TRUNC)
 			err_set(err, CORDON_ERR_INPUT, "malformed message: too large");
+		else if (m.msg_flags & MSG_CTRUNC) /* more descriptors than a message has, or than this process may have */
+			err_set(err, CORDON_ERR_SYSTEM, "cannot receive a message: too many descriptors, or too many open files");
 		else if (finish_message(out, &h, body, (size_t)n, err) == 0)
 			return 1;
 	}

@@ -214,6 +214,10 @@ static void test_the_core_limit_cannot_be_changed_and_nobody_notices(void **stat
 	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_CORE, high_only), FAILS(0));
 	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_CORE, 0), ALLOWED);
 	assert_int_equal(verdict(__NR_prlimit64, 0, RLIMIT_STACK, 0x1000), ALLOWED);
+	assert_int_equal(verdict(__NR_prlimit64, 1, RLIMIT_CPU, 0x1000), FAILS(EPERM));
+	assert_int_equal(verdict(__NR_prlimit64, 1, RLIMIT_CPU, high_only), FAILS(EPERM));
+	assert_int_equal(verdict(__NR_prlimit64, 1, RLIMIT_CPU, 0), ALLOWED);
+	assert_int_equal(verdict(__NR_prlimit64, 5, RLIMIT_CPU, 0x1000), ALLOWED);
 }
 
 static void test_no_file_gets_a_set_id_bit_where_that_is_asked_for(void **state)
