@@ -121,6 +121,11 @@ static int start_launcher(struct cordon *c, struct cordon_error *err)
 		int installed = spawn(CORDON_LIBEXECDIR "/cordon-launcher", theirs, &c->launcher);
 		r = installed == ENOENT ? r : installed;
 	}
+	if (r && r == why.sys_errno) {
+		if (err)
+			*err = why;
+		return -1;
+	}
 	if (r) {
 		errno = r;
 		err_sys(err, "cannot start the launcher");

@@ -146,8 +146,11 @@ static int check_forbidden(const struct object *o, const char *mountinfo, const 
 	if (fs_path_within(o->path, entry))
 		return refuse(err, o->name, o->path, "is or lies below", entry);
 	_cleanup_fd_ int fd = fs_open(AT_FDCWD, entry, O_PATH, 0, FS_ANYWHERE);
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(err, "cannot check %s against %s", o->name, entry);
+	if (fd < 0 && errno == EACCES && fs_path_within(entry, o->path))
+		return refuse(err, o->name, o->path, "contains", entry);
+	if (fd < 0) /* does not exist, or is closed to us and so to everything inside */
+		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0
+		                                                              : err_sys(err, "cannot check %s against %s", o->name, entry);
 	if (fstat(fd, &st) < 0 || fs_fd_path(fd, real, sizeof(real)) < 0 || !find_place(mountinfo, fd, real, &place))
 		return err_set(err, CORDON_ERR_DENIED, "cannot mount %s: it cannot be compared with %s, which is forbidden", o->name,
 		               entry);
