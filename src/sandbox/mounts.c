@@ -19,6 +19,7 @@
 /* Where the pieces stand while the tree is built; all of them are gone before anything of the sandbox runs. */
 #define STAGE_SCRATCH ".scratch"
 #define STAGE_LOWER ".lower"
+#define STAGE_EMPTY ".empty"
 #define STAGE_MASK_FILE ".masked"
 #define STAGE_MASK_DIR ".masked-dir"
 
@@ -31,6 +32,7 @@ struct builder {
 	size_t next_source;
 	int root;               /* the new root */
 	const char *mask_at[2]; /* where the last mask of a file, of a directory was mounted: the next is a clone of it */
+	bool empty_staged;      /* there is an empty file system at STAGE_EMPTY */
 	bool careful;           /* the operation's target was named by a user */
 	struct mounts_view *view;
 };
@@ -264,6 +266,24 @@ static int own(struct builder *b, const struct setup_op *op, struct cordon_error
 	return 0;
 }
 
+/* A stage lies at the top of the new root, whatever the operation's own target is like. */
+static int attach_stage(struct builder *b, int tree, const char *stage, struct cordon_error *err)
+{
+	if (mkdirat(b->root, stage, 0700) < 0 && errno != EEXIST)
+		return err_sys(err, "cannot make a directory");
+	if (sys_move_mount(tree, b->root, stage) < 0)
+		return err_sys(err, "cannot mount %s", stage);
+	return 0;
+}
+
+/* Takes it away again; what was mounted from it stays. */
+static int detach_stage(struct builder *b, const char *stage, struct cordon_error *err)
+{
+	if (umount2(stage, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 || unlinkat(b->root, stage, AT_REMOVEDIR) < 0)
+		return err_sys(err, "cannot detach %s", stage);
+	return 0;
+}
+
 /* ---- the operations ---------------------------------------------------------------------------------------------------------- */
 
 static int op_dir(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -313,12 +333,44 @@ static int op_copy(struct builder *b, const struct setup_op *op, struct cordon_e
 	return n == sizeof(text) - 1 ? 0 : write_in_root(b, op->target, text, (size_t)n, 0444, err);
 }
 
+/*
+ * A directory of the host that may only be read is shown through an overlay: a read-only bind would still let everything inside connect to
+ * the sockets of the host's servers in it, since connect(2) needs no write access to the mount. Through the overlay they are other sockets.
+ */
+static int attach_read_only(struct builder *b, int tree, const struct setup_op *op, struct cordon_error *err)
+{
+	static const char *const options[][2] = {{"lowerdir", STAGE_LOWER ":" STAGE_EMPTY}, {"userxattr", NULL}};
+	static const char *const empty_options[][2] = {{"size", "4096"}, {"nr_inodes", "2"}, {"mode", "0755"}};
+	if (!b->empty_staged) { /* an overlay has two layers at least; this one must outlive its place, so it is a file system of its own */
+		_cleanup_fd_ int empty = new_filesystem("tmpfs", empty_options, ARRAY_SIZE(empty_options), MOUNT_ATTR_RDONLY, err);
+		if (empty < 0 || attach_stage(b, empty, STAGE_EMPTY, err) < 0)
+			return -1;
+		b->empty_staged = true;
+	}
+	if (attach_stage(b, tree, STAGE_LOWER, err) < 0)
+		return -1;
+	_cleanup_fd_ int overlay =
+		new_filesystem("overlay", options, ARRAY_SIZE(options), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+	if (overlay < 0) {
+		err_wrap(err, "cannot show %s", op->source);
+		return err_hint(err, "if other file systems are mounted below it, mount its parts one by one");
+	}
+	if (detach_stage(b, STAGE_LOWER, err) < 0)
+		return -1;
+	return attach(b, overlay, op->target, true, err);
+}
+
 static int op_bind(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
 	_cleanup_fd_ int tree = -1;
 	if (needs_source(op)) {
+		struct stat st;
 		tree = take_source(b, err);
-		return tree < 0 ? -1 : attach_tree(b, tree, op->target, err);
+		if (tree < 0 || fstat(tree, &st) < 0)
+			return tree < 0 ? -1 : err_sys(err, "cannot stat %s", op->source);
+		if (S_ISDIR(st.st_mode) && !(op->flags & OP_WRITABLE))
+			return attach_read_only(b, tree, op, err);
+		return attach(b, tree, op->target, S_ISDIR(st.st_mode), err);
 	}
 	tree = sys_open_tree(AT_FDCWD, op->source, OPEN_TREE_CLONE | AT_RECURSIVE);
 	if (tree < 0) {
@@ -381,10 +433,10 @@ static int op_overlay(struct builder *b, const struct setup_op *op, struct cordo
 	};
 	struct stat st;
 	_cleanup_fd_ int scratch = take_source(b, err);
-	if (scratch < 0 || attach(b, scratch, STAGE_SCRATCH, true, err) < 0)
+	if (scratch < 0 || attach_stage(b, scratch, STAGE_SCRATCH, err) < 0)
 		return -1;
 	_cleanup_fd_ int lower = take_source(b, err);
-	if (lower < 0 || fstat(lower, &st) < 0 || attach(b, lower, STAGE_LOWER, true, err) < 0)
+	if (lower < 0 || fstat(lower, &st) < 0 || attach_stage(b, lower, STAGE_LOWER, err) < 0)
 		return -1;
 	/* the upper's own attributes are what the merged root shows */
 	_cleanup_fd_ int upper = fs_open(b->root, STAGE_SCRATCH "/upper", O_RDONLY | O_DIRECTORY, 0, FS_BENEATH);
@@ -395,6 +447,8 @@ static int op_overlay(struct builder *b, const struct setup_op *op, struct cordo
 		err_wrap(err, "workspace %s", op->source);
 		return err_hint(err, "$CORDON_HOME must be on a file system that overlayfs can write to (not overlayfs, NFS or FUSE)");
 	}
+	if (detach_stage(b, STAGE_LOWER, err) < 0 || detach_stage(b, STAGE_SCRATCH, err) < 0)
+		return -1;
 	return attach(b, tree, op->target, true, err);
 }
 
@@ -503,22 +557,18 @@ static int make_root(struct builder *b, struct cordon_error *err)
 	return 0;
 }
 
-/* Takes the stages away again; what was mounted from them stays. */
-static int unstage(struct builder *b, struct cordon_error *err)
+/* What operations left at the top of the root. */
+static int tidy(struct builder *b, struct cordon_error *err)
 {
-	static const char *const stages[] = {STAGE_SCRATCH, STAGE_LOWER};
-	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
-		if (umount2(stages[i], MNT_DETACH | UMOUNT_NOFOLLOW) < 0) {
-			if (errno == ENOENT)
-				continue; /* no overlay, no stages */
-			return err_sys(err, "cannot detach %s", stages[i]);
-		}
-		if (unlinkat(b->root, stages[i], AT_REMOVEDIR) < 0)
-			return err_sys(err, "cannot remove %s", stages[i]);
-	}
-	if ((b->mask_at[false] && unlinkat(b->root, STAGE_MASK_FILE, 0) < 0) ||
-	    (b->mask_at[true] && unlinkat(b->root, STAGE_MASK_DIR, AT_REMOVEDIR) < 0))
-		return err_sys(err, "cannot remove the mask");
+	static const struct {
+		const char *name;
+		int flags;
+	} left[] = {{STAGE_MASK_FILE, 0}, {STAGE_MASK_DIR, AT_REMOVEDIR}};
+	if (b->empty_staged && detach_stage(b, STAGE_EMPTY, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(left); i++)
+		if (unlinkat(b->root, left[i].name, left[i].flags) < 0 && errno != ENOENT)
+			return err_sys(err, "cannot remove %s", left[i].name);
 	return 0;
 }
 
@@ -533,6 +583,23 @@ static int enter(struct builder *b, struct cordon_error *err)
 		return err_sys(err, "cannot detach the host's tree");
 	if (chdir("/") < 0)
 		return err_sys(err, "cannot enter the new root");
+	return 0;
+}
+
+/* Below a mount that is written for real, set-up would make files and directories on the host, and not even as the right owner. */
+static int check_nothing_is_made_on_the_host(struct builder *b, uint32_t index, struct cordon_error *err)
+{
+	const struct setup_op *op = &b->spec->ops[index];
+	for (uint32_t i = 0; i < index; i++) {
+		const struct setup_op *above = &b->spec->ops[i];
+		if (above->kind != OP_BIND || !(above->flags & OP_WRITABLE) || !fs_path_within(op->target, above->target))
+			continue;
+		_cleanup_fd_ int fd = fs_open(b->root, op->target, O_PATH | O_NOFOLLOW, 0, FS_BENEATH);
+		if (fd < 0 || op->kind == OP_FILE)
+			return err_set(err, CORDON_ERR_INPUT,
+			               "cannot put /%s into /%s, which is a directory of the host: make it there first", op->target,
+			               above->target);
+	}
 	return 0;
 }
 
@@ -551,10 +618,12 @@ int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mount
 		if (needs_source(op) && b.next_source == 0 && get_sources(arg, &b.sources, err) < 0)
 			return -1;
 		b.careful = op->flags & OP_CAREFUL;
+		if (b.careful && check_nothing_is_made_on_the_host(&b, i, err) < 0)
+			return -1;
 		if (op_table[op->kind](&b, op, err) < 0)
 			return -1;
 	}
-	if (unstage(&b, err) < 0)
+	if (tidy(&b, err) < 0)
 		return -1;
 	return enter(&b, err);
 }
