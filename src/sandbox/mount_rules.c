@@ -178,6 +178,14 @@ static bool granted(const char *path, const struct string_list *list)
 	return false;
 }
 
+int mount_rules_check_name(const char *name, const struct string_list *forbid, struct cordon_error *err)
+{
+	for (uint32_t i = 0; i < forbid->count; i++)
+		if (fs_path_within(name, forbid->items[i]))
+			return refuse(err, name, name, "is or lies below", forbid->items[i]);
+	return 0;
+}
+
 int mount_rules_check(int fd, const char *name, bool writable, const struct string_list *forbid, const struct string_list *read,
                       const struct string_list *write, struct cordon_error *err)
 {

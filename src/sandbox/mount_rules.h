@@ -11,6 +11,9 @@
 #include "base/err.h"
 #include "sandbox/spec.h"
 
+/* Refuses what is forbidden by its name alone, for objects that cannot be opened. 0 if the name says nothing. */
+int mount_rules_check_name(const char *name, const struct string_list *forbid, struct cordon_error *err);
+
 /*
  * May the object behind fd (O_PATH) be mounted? Refused if it is a forbidden path, lies below one, contains one, or is the same inode
  * under another name; and unless it lies within an entry of `read` (`write` when writable). `name` is what the user wrote, for messages.

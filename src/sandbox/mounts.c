@@ -83,6 +83,8 @@ static int prepare_checked(const struct sandbox_spec *spec, const struct setup_o
 {
 	bool writable = op->flags & OP_WRITABLE;
 	_cleanup_fd_ int fd = fs_open(AT_FDCWD, op->source, O_PATH, 0, FS_ANYWHERE);
+	if (fd < 0 && mount_rules_check_name(op->source, &spec->forbid, err) < 0)
+		return -1;
 	if (fd < 0)
 		return err_sys(err, "cannot open %s", op->source);
 	if ((op->flags & OP_CHECKED) && mount_rules_check(fd, op->source, writable, &spec->forbid, &spec->read, &spec->write, err) < 0)
