@@ -25,7 +25,9 @@
 #include "sandbox/owner.h"
 #include "sandbox/watch.h"
 
-#define WATCH_DELAY_MS 10 /* a command that is done by then needs no disk watcher */
+/* A command that is done by then needs no watcher; memory fills faster than disks, but no program gets far in its first milliseconds. */
+#define WATCH_DELAY_MS 10
+#define WATCH_MEMORY_DELAY_MS 4
 #define INODE_PER_BYTES 4096
 #define MAX_SWEEP 256
 #define MAX_REMOVALS 3
@@ -312,10 +314,7 @@ void sandbox_handshake(struct sandbox *s)
 	if (r > 0 && msg.fd_count == 2) {
 		s->proc_fd = wire_take_fd(&msg, 0);
 		s->root_fd = wire_take_fd(&msg, 1);
-		if (s->limits.memory == LIMIT_RLIMIT)
-			sandbox_start_watcher(s);
-		else
-			s->watch_at_ms = clock_ms() + WATCH_DELAY_MS;
+		s->watch_at_ms = clock_ms() + (s->limits.memory == LIMIT_RLIMIT ? WATCH_MEMORY_DELAY_MS : WATCH_DELAY_MS);
 	} else if (r != 0) { /* out of descriptors: unwatched is not an option, the limits would not hold */
 		sandbox_kill(s);
 	}

@@ -47,7 +47,7 @@ struct sandbox {
 /* Makes it. Replies CREATED over sock; init replies READY or ERROR itself. On failure nothing is left behind and err says why. */
 int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock, struct sandbox *out, struct cordon_error *err);
 
-/* The child has sent what the watcher needs. Memory is watched from now on, disk alone a little later. */
+/* The child has sent what the watcher needs; it is started a few milliseconds from now, if the sandbox still lives. */
 void sandbox_handshake(struct sandbox *s);
 void sandbox_start_watcher(struct sandbox *s);
 void sandbox_kill(const struct sandbox *s);
