@@ -199,7 +199,8 @@ static int target_in_root(struct builder *b, const char *target, bool is_dir, st
 	_cleanup_fd_ int dir = dir_in_root(b, target, slash ? (size_t)(slash - target) : 0, 0755, err);
 	if (dir < 0)
 		return -1;
-	_cleanup_fd_ int made = openat(dir, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (mknodat(dir, base, S_IFREG | 0444, 0) < 0 && errno != EEXIST)
+		return err_sys(err, "cannot make /%s inside", target);
 	fd = fs_open(dir, base, O_PATH | O_NOFOLLOW, 0, FS_BENEATH);
 	return fd >= 0 ? fd : err_sys(err, "cannot make /%s inside", target);
 }
