@@ -49,11 +49,11 @@ same_as_before() { [[ $(what_is_left) == "$1" ]]; }
 # no_cgroup_of ID: of a sandbox
 no_cgroup_of() { [[ -z $(find /sys/fs/cgroup -type d -name "*$1*" 2>/dev/null) ]]; }
 
-# build_api: compiles api.c against the libcordon of the build under test to $api; 1 where that cannot be done.
+# build_api [NAME]: compiles NAME.c (api.c) against the libcordon of the build under test to $api; 1 where that cannot be done.
 build_api() {
-	local sanitize=()
+	local sanitize=() source=$TESTS/escape/${1:-api}.c
 	((CORDON_SANITIZED)) && sanitize=(-fsanitize=address -fsanitize=undefined)
-	api=$TMP/api
+	api=$TMP/${1:-api}
 	[[ -e $CORDON_BUILD/src/libcordon.so ]] || return 1
-	cc -std=gnu17 -D_GNU_SOURCE "${sanitize[@]}" -I"$ROOT/include" -o "$api" "$TESTS/escape/api.c" -L"$CORDON_BUILD/src" -lcordon -Wl,-rpath,"$CORDON_BUILD/src" 2>"$TMP/cc.log"
+	cc -std=gnu17 -D_GNU_SOURCE "${sanitize[@]}" -I"$ROOT/include" -o "$api" "$source" -L"$CORDON_BUILD/src" -lcordon -Wl,-rpath,"$CORDON_BUILD/src" 2>"$TMP/cc.log"
 }
