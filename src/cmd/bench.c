@@ -43,7 +43,7 @@ const struct option_def bench_options[] = {
          .offset = FLAG(only),
          .repeat = true,
          .complete = COMPLETE_WORDS,
-         .words = "bare cordon bwrap crun crun-lean runc runc-lean firejail",
+         .words = "bare cordon bwrap crun crun-lean crun-no-cgroup runc runc-lean firejail",
          .help = "measure this candidate; may be repeated"},
 	{.name = "json", .offset = FLAG(json), .help = "print JSON"},
 	{.name = "markdown", .offset = FLAG(markdown), .help = "print a Markdown table"},
@@ -214,18 +214,18 @@ static void print_text(const struct bench *b, const struct session *s)
 	struct colours colours = colours_for(STDOUT_FILENO);
 
 	print_setting(s);
-	printf("\n%s%-10s %9s %9s %9s %11s%s\n", colours.bold, "ms", "median", "p10", "p90", "cordon/it", colours.off);
+	printf("\n%s%-15s %9s %9s %9s %11s%s\n", colours.bold, "ms", "median", "p10", "p90", "cordon/it", colours.off);
 	for (size_t i = 0; i < b->count; i++) {
 		const struct candidate *c = &b->candidates[i];
 		struct figures f = figures_of(c);
 		char ratio[32];
 
 		if (!c->ms) {
-			printf("%s%-10s%s %s\n", colours.bad, c->name, colours.off, c->error.message);
+			printf("%s%-15s%s %s\n", colours.bad, c->name, colours.off, c->error.message);
 			continue;
 		}
 		format_ratio(s, &f, ratio, sizeof(ratio));
-		printf("%s%-10s%s %9.2f %9.2f %9.2f %11s\n", colours.name, c->name, colours.off, f.median, f.p10, f.p90, ratio);
+		printf("%s%-15s%s %9.2f %9.2f %9.2f %11s\n", colours.name, c->name, colours.off, f.median, f.p10, f.p90, ratio);
 	}
 	puts("");
 	for (size_t i = 0; i < b->count; i++) {
@@ -346,7 +346,7 @@ static int check_flags(const struct bench_flags *flags, uint64_t *runs, struct c
 			continue;
 		err_set(err, CORDON_ERR_INPUT, "--only: no candidate is called '%s'%s%s%s", name, near ? " (did you mean " : "",
 		        near ? near : "", near ? "?)" : "");
-		return err_hint(err, "bare, cordon, bwrap, crun, crun-lean, runc, runc-lean, firejail");
+		return err_hint(err, "bare, cordon, bwrap, crun, crun-lean, crun-no-cgroup, runc, runc-lean, firejail");
 	}
 	*runs = RUNS_DEFAULT;
 	if (flags->runs && units_parse_count(flags->runs, 1, RUNS_MAX, runs, err) < 0)

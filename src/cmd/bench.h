@@ -10,7 +10,7 @@
 #include "policy/policy.h"
 
 #define BENCH_PROGRAM "/bin/true"
-#define BENCH_CANDIDATES_MAX 8
+#define BENCH_CANDIDATES_MAX 16
 #define BENCH_ID "cordon-bench-0000000000-0000000000" /* room for the id of a container */
 #define BENCH_UNIFIED "/sys/fs/cgroup/unified"
 

@@ -2,7 +2,8 @@
 /*
  * The candidates. Each peer gets every namespace that it has, a read-only root made from this host's /usr, no network, no capabilities and
  * no_new_privs. crun and runc, which can, also get cordon's limits and system call filter (equal strength but for Landlock), and a second
- * time neither ("lean": as fast as they can be). A configuration is tried before it is measured; the first that works is used.
+ * time neither ("lean": in a cgroup, as they come); crun can also do without a cgroup. A configuration is tried before it is measured; the
+ * first that works is used.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -196,13 +197,23 @@ static int runc_lean_argv(struct bench *b, struct candidate *c, struct cordon_er
 	return bench_oci_argv(b, c, NULL, true, err);
 }
 
+/* An ordinary user has no cgroups to manage. */
+static const char *crun_cgroups(void)
+{
+	return geteuid() ? "--cgroup-manager=disabled" : "--cgroup-manager=cgroupfs";
+}
+
 static int crun_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
 {
-	/* an ordinary user has no cgroups to manage */
-	return bench_oci_argv(b, c, geteuid() ? "--cgroup-manager=disabled" : "--cgroup-manager=cgroupfs", false, err);
+	return bench_oci_argv(b, c, crun_cgroups(), false, err);
 }
 
 static int crun_lean_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+{
+	return bench_oci_argv(b, c, crun_cgroups(), true, err);
+}
+
+static int crun_no_cgroup_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
 {
 	return bench_oci_argv(b, c, "--cgroup-manager=disabled", true, err);
 }
@@ -216,6 +227,11 @@ static int crun_private_argv(struct bench *b, struct candidate *c, struct cordon
 static int crun_lean_private_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
 {
 	return bench_private_view(b, c, err) < 0 ? -1 : crun_lean_argv(b, c, err);
+}
+
+static int crun_no_cgroup_private_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+{
+	return bench_private_view(b, c, err) < 0 ? -1 : crun_no_cgroup_argv(b, c, err);
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------------------- */
@@ -243,16 +259,19 @@ static const struct {
 	{"crun", true, {"/usr/bin/crun", "/usr/local/bin/crun"},
 	 {{crun_argv, "run; " OCI_HOW}, {crun_private_argv, "run" HIDDEN "; " OCI_HOW}}},
 	{"crun-lean", true, {"/usr/bin/crun", "/usr/local/bin/crun"},
-	 {{crun_lean_argv, "run --cgroup-manager=disabled; " LEAN_HOW},
-	  {crun_lean_private_argv, "run --cgroup-manager=disabled" HIDDEN "; " LEAN_HOW}}},
+	 {{crun_lean_argv, "run; " LEAN_HOW}, {crun_lean_private_argv, "run" HIDDEN "; " LEAN_HOW}}},
+	{"crun-no-cgroup", true, {"/usr/bin/crun", "/usr/local/bin/crun"},
+	 {{crun_no_cgroup_argv, "run --cgroup-manager=disabled; " LEAN_HOW ", and without a cgroup"},
+	  {crun_no_cgroup_private_argv, "run --cgroup-manager=disabled" HIDDEN "; " LEAN_HOW ", and without a cgroup"}}},
 	{"runc", true, {"/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"}, {{runc_argv, "run; " OCI_HOW}}},
 	{"runc-lean", true, {"/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"}, {{runc_lean_argv, "run; " LEAN_HOW}}},
 	{"firejail", true, {"/usr/bin/firejail", "/usr/local/bin/firejail"},
 	 {{firejail_argv, "--noprofile --net=none --private --private-dev --ipc-namespace, no capabilities; no filter, no limits"}}},
 };
 /* clang-format on */
+_Static_assert(ARRAY_SIZE(table) <= BENCH_CANDIDATES_MAX, "more candidates than places");
 
-const char *const bench_names[] = {"bare", "cordon", "bwrap", "crun", "crun-lean", "runc", "runc-lean", "firejail", NULL};
+const char *const bench_names[] = {"bare", "cordon", "bwrap", "crun", "crun-lean", "crun-no-cgroup", "runc", "runc-lean", "firejail", NULL};
 
 static void candidate_reset(struct candidate *c)
 {
