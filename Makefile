@@ -12,6 +12,8 @@ WERROR ?=
 TESTS  ?=
 # APPARMOR=yes or no: load the profile, or do not, without asking.
 APPARMOR ?=
+# POWER='--fs ext4 --seed 1': options of tests/power/run.
+POWER ?=
 
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
 werror   = $(if $(filter-out 0,$(WERROR)),-Dwerror=true)
@@ -28,7 +30,7 @@ with_tests = $(MESON) introspect --tests $(1) | grep -q '"name"' || $(MESON) set
 # The unit tests are not part of the default target (meson 0.63 and later know them by this name).
 build_tests = if $(NINJA) -C $(1) -t query meson-test-prereq >/dev/null 2>&1; then $(NINJA) -C $(1) all meson-test-prereq; else $(NINJA) -C $(1); fi
 
-.PHONY: all build demo test test-asan bench lint format fuzz install clean help
+.PHONY: all build demo test test-asan test-power bench lint format fuzz install clean help
 .DEFAULT_GOAL := all
 
 all: build ## build the cordon command and libcordon into build/ (the default)
@@ -63,6 +65,12 @@ test-asan: ## the whole suite again, built with AddressSanitizer and UndefinedBe
 	@$(call configure,build-weak,-Dtest_hooks=true)
 	@$(NINJA) -C build-weak src/cordon
 	@CORDON_WEAKENED=$(CURDIR)/build-weak/src/cordon tests/run-suite build-asan $(TESTS)
+
+test-power: ## power loss at 500 points of commits and layers, in an emulated guest (about five minutes)
+	@scripts/deps build power
+	@$(configure_plain)
+	@$(NINJA) -C $(BUILD) src/libcordon-static.a
+	@tests/power/run $(POWER) $(BUILD)
 
 bench: ## cold start against bubblewrap, crun, runc and firejail
 	@scripts/deps build bench

@@ -59,6 +59,7 @@ enum cordon_error_code {
 	CORDON_ERR_DENIED,       /* refused by policy (a forbidden mount, say) */
 	CORDON_ERR_WEAK_HOST,    /* this host cannot give a guarantee that the policy asks for */
 	CORDON_ERR_SYSTEM,       /* a system call failed */
+	CORDON_ERR_BUSY,         /* somebody else is using the sandbox */
 };
 
 struct cordon_error {
@@ -87,6 +88,9 @@ CORDON_API int cordon_backend_available(const char *backend, struct cordon_error
 
 /* The built-in default: 512 MB, 1 CPU, 60 s, 50 processes, no network, nothing of the host's environment. NULL when out of memory. */
 CORDON_API struct cordon_policy *cordon_policy_new(void);
+/* A built-in profile: "default" or "dev" (10 min, half of the memory, all CPUs, 1,024 processes, failed commands keep their changes). NULL is
+ * "default". */
+CORDON_API struct cordon_policy *cordon_policy_new_profile(const char *name, struct cordon_error *err);
 CORDON_API void cordon_policy_free(struct cordon_policy *policy);
 
 /*
@@ -137,14 +141,56 @@ CORDON_API int cordon_sandbox_create(struct cordon *ctx, const struct cordon_pol
 CORDON_API const char *cordon_sandbox_id(const struct cordon_sandbox *sandbox);
 CORDON_API void cordon_sandbox_destroy(struct cordon_sandbox *sandbox);
 
+/* ---- sandboxes that live on -------------------------------------------------------------------------------------------------- */
+
+/*
+ * A sandbox on disk: files in /app and in its home outlive the process that made them, every exec is a transaction, and each state can be
+ * named, gone back to and forked. All of it lies under $CORDON_HOME; nothing runs while nobody has it open.
+ */
+struct cordon_create_options {
+	size_t size;           /* sizeof(struct cordon_create_options) */
+	const char *name;      /* NULL: none */
+	const char *workspace; /* as in cordon_sandbox_options */
+	const char *user;
+	const char *const *policy; /* "limits.memory=1G" on top of the profile dev, NULL-terminated; NULL: none */
+	const char *const *labels; /* "K=V", likewise */
+	const char *const *env;    /* "K=V", likewise, for every exec */
+	const struct cordon_mount *mounts;
+	size_t mount_count;
+	int64_t ttl_ms, idle_ms; /* 0: for ever; 0: the default */
+};
+
+/* Makes one; id gets its id. */
+CORDON_API int cordon_create(const struct cordon_create_options *options, char id[21], struct cordon_error *err);
+/* Removes one by id or name, with everything that is in no other sandbox's history. */
+CORDON_API int cordon_remove(const char *what, struct cordon_error *err);
+
+/* Opens one by id, unique beginning of an id, or name. CORDON_ERR_BUSY while another process has it open. The first exec starts it; cordon_sandbox_destroy()
+ * stops it and keeps what it holds. */
+CORDON_API int cordon_sandbox_open(struct cordon *ctx, const char *what, struct cordon_sandbox **out, struct cordon_error *err);
+
+/* Stops everything inside for a while (1), or lets it go on (0). While it is stopped, no exec can be started. */
+CORDON_API int cordon_sandbox_freeze(struct cordon_sandbox *sandbox, int frozen, struct cordon_error *err);
+
+/* Names the present state. id gets that of the snapshot; name and note may be NULL. */
+CORDON_API int cordon_sandbox_snapshot(struct cordon_sandbox *sandbox, const char *name, const char *note, char id[21],
+                                       struct cordon_error *err);
+/* Goes back (or forward) to a snapshot, by id or name, or to "seed". History stays. CORDON_ERR_BUSY while an exec runs. */
+CORDON_API int cordon_sandbox_restore(struct cordon_sandbox *sandbox, const char *snapshot, struct cordon_error *err);
+/* A new sandbox that starts from a snapshot of this one; NULL: from its present state. */
+CORDON_API int cordon_sandbox_fork(struct cordon_sandbox *sandbox, const char *snapshot, const char *name, char id[21],
+                                   struct cordon_error *err);
+
 /* ---- execs ------------------------------------------------------------------------------------------------------------------- */
 
 enum cordon_stream { CORDON_STDOUT = 1, CORDON_STDERR = 2 };
 
 enum cordon_exec_flags {
-	CORDON_EXEC_TTY = 1 << 0,     /* the command gets a terminal of its own; its output arrives as CORDON_STDOUT */
-	CORDON_EXEC_STDIN = 1 << 1,   /* feed the command with cordon_exec_write() */
-	CORDON_EXEC_DISCARD = 1 << 2, /* do not keep output in the result (on_output still sees it) */
+	CORDON_EXEC_TTY = 1 << 0,      /* the command gets a terminal of its own; its output arrives as CORDON_STDOUT */
+	CORDON_EXEC_STDIN = 1 << 1,    /* feed the command with cordon_exec_write() */
+	CORDON_EXEC_DISCARD = 1 << 2,  /* do not keep output in the result (on_output still sees it) */
+	CORDON_EXEC_PARALLEL = 1 << 3, /* beside others, without a transaction of its own; services are started so */
+	CORDON_EXEC_ENDLESS = 1 << 4,  /* limits.max_output does not apply to what on_output sees; only with CORDON_EXEC_DISCARD */
 };
 
 struct cordon_exec_options {
@@ -157,6 +203,9 @@ struct cordon_exec_options {
 	/* Called from cordon_exec_step() or cordon_exec_wait(), in the caller's thread, as output arrives, up to limits.max_output. */
 	void (*on_output)(void *user, enum cordon_stream stream, const void *data, size_t len);
 	void *user;
+	int64_t timeout_ms;      /* 0: limits.timeout of the policy; -1: none */
+	const char *on_failure;  /* "rollback" or "keep", however it fails; NULL: transaction.exit and transaction.abort of the policy */
+	const unsigned char *ok; /* exit statuses that are no failure, 32 bytes with one bit each, lowest first; NULL: transaction.ok */
 };
 
 struct cordon_usage {
@@ -167,6 +216,32 @@ struct cordon_usage {
 	const char *pids_by;       /* "cgroup2", "cgroup1", "rlimit" */
 	const char *cpu_by;        /* "cgroup2", "cgroup1", "affinity" */
 	const char *disk_by;       /* "watch" */
+};
+
+/* What the command did to the workspace. */
+struct cordon_change {
+	const char *op; /* add|modify|delete|mode|type */
+	const char *path;
+	uint64_t bytes;
+};
+
+/* Why a change could not be committed to the host's directory. */
+struct cordon_conflict {
+	const char *kind; /* conflict (the host's file is another), autorun (other programs run it by themselves), impossible */
+	const char *path;
+	const char *why;
+};
+
+struct cordon_transaction {
+	const char *outcome;        /* committed|kept|rolled_back|none */
+	char before[24], after[24]; /* layers; empty: none */
+	const struct cordon_change *changes;
+	size_t change_count;         /* at most 1,000 are listed */
+	int64_t changes_total;       /* -1: not known */
+	const char *const *services; /* that went on while files were put back; NULL: none */
+	size_t service_count;
+	const struct cordon_conflict *conflicts; /* of cordon_exec_commit() */
+	size_t conflict_count;
 };
 
 struct cordon_result {
@@ -186,7 +261,7 @@ struct cordon_result {
 	const char *weak;  /* NULL, or a comma-separated list of guarantees that this host gives in a weaker form ("memory") */
 	const char *error; /* NULL, or a line for the user: which limit was hit and how to raise it, or why it did not start */
 	const char *hint;  /* NULL, or what to do about it */
-	int64_t changes;   /* paths that the command changed in a seeded workspace; -1: not known */
+	struct cordon_transaction transaction;
 };
 
 /* Starts a command. A program that does not exist is an error here (CORDON_ERR_NOT_FOUND). Release with cordon_exec_free(). */
@@ -216,6 +291,26 @@ CORDON_API int cordon_exec_resize(struct cordon_exec *exec, unsigned short rows,
 
 /* Valid once the exec has finished, until cordon_exec_free(). */
 CORDON_API const struct cordon_result *cordon_exec_result(const struct cordon_exec *exec);
+
+enum cordon_commit_flags {
+	CORDON_COMMIT_DRY_RUN = 1 << 0,
+	CORDON_COMMIT_AUTORUN = 1 << 1, /* also what other programs run by themselves: .git/hooks, .envrc … */
+	CORDON_COMMIT_FORCE = 1 << 2,   /* also over what was changed on the host meanwhile */
+};
+
+struct cordon_commit_options {
+	size_t size;                                                 /* sizeof(struct cordon_commit_options) */
+	unsigned flags;                                              /* enum cordon_commit_flags */
+	void (*progress)(void *user, uint64_t done, uint64_t total); /* bytes written; may be NULL */
+	void *user;
+};
+
+/*
+ * Writes what a finished command has changed in /app (in a sandbox that stays: all its changes) to the directory on the host that the sandbox
+ * started from: all of it or nothing, whatever happens. Nothing may run in the sandbox. A command that failed is rolled back where its transaction says so.
+ * 0: transaction.outcome says which; 1: refused, transaction.conflicts says why, and nothing was written.
+ */
+CORDON_API int cordon_exec_commit(struct cordon_exec *exec, const struct cordon_commit_options *options, struct cordon_error *err);
 
 /* The result as one JSON object, as `cordon run --json` prints it. To be released with free(). */
 CORDON_API char *cordon_result_json(const struct cordon_result *result);

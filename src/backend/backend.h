@@ -18,8 +18,14 @@ struct backend_sandbox {
 	int control;               /* socket to init */
 	struct created_msg info;   /* which mechanism holds which limit */
 	int fds[CREATED_FD_COUNT]; /* pidfd and usage descriptors, -1: none */
-	bool seeded;               /* the workspace started from a host directory */
+	int seed;                  /* the host directory that the workspace started from, -1: none */
 	bool ready;                /* set-up is known to have succeeded */
+	int trees[2];              /* /app and /home/user of one that was started with layers, as it sees them; -1: none */
+};
+
+/* The stacks of layers that a sandbox stands on (enum layered_item); no items: that tree stays as it is. */
+struct backend_layers {
+	struct string_list app, home;
 };
 
 /* The ends that init gets. The caller closes them afterwards. */
@@ -33,9 +39,14 @@ struct backend {
 	const char *name;
 	/* 0 if it works on this host, else -1 and why. Cheap: no sandbox is made. */
 	int (*probe)(struct cordon_error *err);
-	/* Asks for a sandbox; ready() waits until it is there or why not. */
+	/* Asks for a sandbox; ready() waits until it is there or why not. layers: NULL for one whose trees go away with it. */
 	int (*start)(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
-	             struct backend_sandbox *out, struct cordon_error *err);
+	             const struct backend_layers *layers, struct backend_sandbox *out, struct cordon_error *err);
+	/* Other layers for one that was started with some and in which nothing runs. Waits until they are there. */
+	int (*relayer)(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
+	               const struct backend_layers *layers, struct backend_sandbox *s, struct cordon_error *err);
+	/* Stops everything inside for a moment, or lets it go on. */
+	int (*freeze)(struct cordon *ctx, struct backend_sandbox *s, bool frozen, struct cordon_error *err);
 	int (*ready)(struct backend_sandbox *s, struct cordon_error *err);
 	int (*exec)(struct backend_sandbox *s, const struct backend_exec *e, struct cordon_error *err);
 	/* signo 0 ends the whole tree; sock is the library's end of the exec's socket. */
@@ -46,6 +57,9 @@ struct backend {
 };
 
 extern const struct backend backend_process;
+
+/* Whether a workspace of this (real, absolute) path is seen inside under that path, too, and not at /app only. */
+bool backend_shows_at_own_path(const char *host);
 
 /* By name; NULL and "auto" mean the first that works. NULL with err set if there is none. */
 const struct backend *backend_find(const char *name, struct cordon_error *err);

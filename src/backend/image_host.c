@@ -201,7 +201,6 @@ void image_host_plan(struct plan *p, const char *hostname, uint32_t uid, uint32_
 	plan_rule(p, "/var/tmp", LANDLOCK_RWX);
 	plan_rule(p, "/run", LANDLOCK_RWX);
 	plan_op(p, OP_DIR, "home", NULL, 0);
-	plan_op(p, OP_SCRATCH, "home/user", "home", 0);
 	plan_rule(p, "/home/user", LANDLOCK_RWX);
 	plan_rule(p, "/app", LANDLOCK_RWX);
 }

@@ -88,11 +88,26 @@ static int check_target(const char *target, struct cordon_error *err)
 	return staged ? err_set(err, CORDON_ERR_INPUT, "cannot mount on /%s: names at the top may not begin with a dot", target) : 0;
 }
 
-/* The workspace is named by whoever runs cordon and is never written: it needs no grant, but the forbidden list applies to it. */
-static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o, struct strlist *read, struct cordon_error *err)
+bool backend_shows_at_own_path(const char *host)
 {
+	static const char *const taken[] = {"/usr",  "/etc", "/proc",  "/dev",       "/sys", "/app",    "/bin",
+	                                    "/sbin", "/lib", "/lib64", "/home/user", "/run", "/var/run"};
+	bool free_path = strcmp(host, "/") != 0;
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
+		free_path = free_path && !fs_path_within(host, taken[i]) && !fs_path_within(taken[i], host);
+	return free_path;
+}
+
+/* The workspace is named by whoever runs cordon and is never written: it needs no grant, but the forbidden list applies to it. */
+static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o, const struct backend_layers *layers, struct strlist *read,
+                          struct cordon_error *err)
+{
+	static const char *scratch[] = {[LAYERED_STAGE] = "", [LAYERED_UPPER] = "upper", [LAYERED_WORK] = "work"};
+	const struct string_list stack = layers ? layers->app : (struct string_list){scratch, ARRAY_SIZE(scratch)};
+	if (layers && !layers->app.count)
+		return 0;
 	if (!o->workspace) {
-		plan_op(p, OP_SCRATCH, "app", "app", 0);
+		plan_op(p, layers ? OP_LAYERED : OP_SCRATCH, "app", layers ? NULL : "app", 0)->layers = stack;
 		return 0;
 	}
 	char real[PATH_MAX];
@@ -107,14 +122,9 @@ static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o
 	if (strlist_add(read, real, err) < 0)
 		return -1;
 	const char *host = plan_string(p, real);
-	plan_op(p, OP_OVERLAY, "app", host, OP_CHECKED);
+	plan_op(p, OP_LAYERED, "app", host, OP_CHECKED)->layers = stack;
 	/* also at its own path: virtual environments and build trees hold absolute paths. Not where the sandbox has something else. */
-	static const char *const taken[] = {"/usr",  "/etc", "/proc",  "/dev",       "/sys", "/app",    "/bin",
-	                                    "/sbin", "/lib", "/lib64", "/home/user", "/run", "/var/run"};
-	bool alias = strcmp(host, "/") != 0;
-	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
-		alias = alias && !fs_path_within(host, taken[i]) && !fs_path_within(taken[i], host);
-	if (alias)
+	if (backend_shows_at_own_path(host))
 		plan_op(p, OP_ALIAS, host + 1, "app", OP_CAREFUL);
 	return 0;
 }
@@ -207,6 +217,15 @@ static int receive_created(struct backend_sandbox *s, struct wire_msg *msg, stru
 	return 0;
 }
 
+/* New handles; the old ones would keep the old mounts alive. */
+static void take_trees(struct backend_sandbox *s, struct wire_msg *msg)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->trees); i++) {
+		cleanup_fd(&s->trees[i]);
+		s->trees[i] = wire_take_fd(msg, i);
+	}
+}
+
 /* CREATED comes from the launcher and READY from init, in either order; or an ERROR from one of them. */
 static int process_ready(struct backend_sandbox *s, struct cordon_error *err)
 {
@@ -226,28 +245,46 @@ static int process_ready(struct backend_sandbox *s, struct cordon_error *err)
 		if (msg.type == WIRE_CREATED && receive_created(s, &msg, err) < 0)
 			return -1;
 		created = created || msg.type == WIRE_CREATED;
+		if (msg.type == WIRE_READY)
+			take_trees(s, &msg);
 		ready = ready || msg.type == WIRE_READY;
 	}
 	s->ready = true;
 	return 0;
 }
 
-static int request(struct cordon *ctx, const struct sandbox_spec *spec, struct backend_sandbox *out, struct cordon_error *err)
+/* Sends a request to the launcher; returns the socket over which the answers come. */
+static int request(struct cordon *ctx, enum wire_type type, const struct buf *body, struct cordon_error *err)
 {
 	int pair[2];
-	_cleanup_buf_ struct buf body = {0};
-	sandbox_spec_encode(spec, &body);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(err, "socketpair");
-	out->control = pair[0];
-	int r = wire_send(ctx->requests, WIRE_CREATE, &body, &pair[1], 1, err);
+	int r = wire_send(ctx->requests, type, body, &pair[1], 1, err);
 	close(pair[1]);
 	if (r < 0) {
+		close(pair[0]);
 		if (err && err->sys_errno == EPIPE)
 			err_set(err, CORDON_ERR_SYSTEM, "the launcher is gone");
 		return -1;
 	}
-	return 0;
+	return pair[0];
+}
+
+/* … and waits for the one word that answers it; trees of it go to s. */
+static int ask(struct cordon *ctx, enum wire_type type, const struct buf *body, struct backend_sandbox *s, struct cordon_error *err)
+{
+	_cleanup_fd_ int sock = request(ctx, type, body, err);
+	_cleanup_msg_ struct wire_msg msg = {.type = WIRE_READY};
+	int r = sock < 0 ? -1 : wire_recv(sock, &msg, err);
+	if (r == 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "the launcher gave no answer");
+	if (r > 0 && msg.type == WIRE_ERROR) {
+		error_decode(msg.body, msg.len, err);
+		return -1;
+	}
+	if (r > 0 && msg.fd_count)
+		take_trees(s, &msg);
+	return r > 0 ? 0 : -1;
 }
 
 /* Init sees the end of file and leaves; the kernel ends the rest. Another thread may be about to use the socket, so it is not closed. */
@@ -262,73 +299,148 @@ static void process_stop(struct backend_sandbox *s)
 static void process_release(struct backend_sandbox *s)
 {
 	cleanup_fd(&s->control);
-	s->control = -1;
+	cleanup_fd(&s->seed);
+	s->control = s->seed = -1;
 	for (size_t i = 0; i < CREATED_FD_COUNT; i++) {
 		cleanup_fd(&s->fds[i]);
 		s->fds[i] = -1;
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(s->trees); i++) {
+		cleanup_fd(&s->trees[i]);
+		s->trees[i] = -1;
+	}
+}
+
+/* What a spec is made of, and what has to be freed with it. */
+struct draft {
+	struct plan plan;
+	struct strlist read, forbid;
+	struct sandbox_spec spec;
+};
+
+static void draft_free(struct draft *d)
+{
+	strlist_free(&d->read);
+	strlist_free(&d->forbid);
+	plan_free(&d->plan);
+}
+
+/* The host paths that the operations may touch (D2). */
+static int draft_rules(struct draft *d, struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
+                       struct cordon_error *err)
+{
+	if ((o->workspace || o->mount_count) && forbidden_paths(ctx, policy, &d->forbid, err) < 0)
+		return -1;
+	if (d->plan.failed)
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	d->spec.read = as_list(&d->read);
+	d->spec.write = as_list(&policy->mounts_write);
+	d->spec.forbid = as_list(&d->forbid);
+	d->spec.ops = d->plan.ops;
+	d->spec.op_count = d->plan.op_count;
+	d->spec.rules = d->plan.rules;
+	d->spec.rule_count = d->plan.rule_count;
+	return 0;
+}
+
+static void plan_home(struct plan *p, const struct backend_layers *layers)
+{
+	if (!layers)
+		plan_op(p, OP_SCRATCH, "home/user", "home", 0);
+	else if (layers->home.count)
+		plan_op(p, OP_LAYERED, "home/user", NULL, 0)->layers = layers->home;
+}
+
+static int draft_sandbox(struct draft *d, struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
+                         const struct backend_layers *layers, struct cordon_error *err)
+{
+	struct sandbox_spec *spec = &d->spec;
+	if (parse_user(o->user, &spec->uid, &spec->gid, err) < 0 || check_hostname(spec->hostname, err) < 0)
+		return -1;
+	uint32_t uid = spec->uid != UINT32_MAX ? spec->uid : geteuid() ? geteuid() : 1000;
+	uint32_t gid = spec->gid != UINT32_MAX ? spec->gid : getegid() ? getegid() : 1000;
+	image_host_plan(&d->plan, spec->hostname, uid, gid);
+	plan_home(&d->plan, layers);
+	if (strlist_copy(&d->read, &policy->mounts_read, err) < 0 || plan_workspace(&d->plan, o, layers, &d->read, err) < 0 ||
+	    plan_user_parts(&d->plan, o, err) < 0)
+		return -1;
+	return draft_rules(d, ctx, policy, o, err);
 }
 
 static int process_start(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
-                         struct backend_sandbox *out, struct cordon_error *err)
+                         const struct backend_layers *layers, struct backend_sandbox *out, struct cordon_error *err)
 {
-	struct plan plan = {0};
-	struct strlist forbid = {0};
-	int result = -1;
-	struct sandbox_spec spec = {
-		.hostname = o->hostname ? o->hostname : "cordon",
-		.home = ctx->home,
-		.limits_force = getenv("CORDON_LIMITS"),
-		.memory = policy->limits.memory,
-		.pids = policy->limits.pids,
-		.cpus_milli = policy->limits.cpus_milli,
-		.disk = policy->limits.disk,
-		.flags = (policy->limits.strict ? SPEC_STRICT : 0) |
-	                 (strlist_has(&policy->weak_allow, "landlock") ? SPEC_ALLOW_WEAK_LANDLOCK : 0),
-		.write = as_list(&policy->mounts_write),
-	};
+	_cleanup_buf_ struct buf body = {0};
+	struct draft d = {.spec = {
+				  .hostname = o->hostname ? o->hostname : "cordon",
+				  .home = ctx->home,
+				  .limits_force = getenv("CORDON_LIMITS"),
+				  .memory = policy->limits.memory,
+				  .pids = policy->limits.pids,
+				  .cpus_milli = policy->limits.cpus_milli,
+				  .disk = policy->limits.disk,
+				  .flags = (policy->limits.strict ? SPEC_STRICT : 0) | (layers ? SPEC_LIVE : 0) |
+	                                   (strlist_has(&policy->weak_allow, "landlock") ? SPEC_ALLOW_WEAK_LANDLOCK : 0),
+			  }};
 #ifdef CORDON_TEST_HOOKS
-	spec.weaken = weakened();
+	d.spec.weaken = weakened();
 #endif
-	*out = (struct backend_sandbox){.control = -1, .seeded = o->workspace != NULL};
+	*out = (struct backend_sandbox){.control = -1, .seed = -1, .trees = {-1, -1}};
 	memset(out->fds, -1, sizeof(out->fds));
+	if (o->workspace)
+		out->seed = open(o->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	id_new(out->id);
-	spec.id = out->id;
+	d.spec.id = out->id;
 	if (o->image && strcmp(o->image, "host") != 0) {
 		err_set(err, CORDON_ERR_INPUT, "there is no image '%.60s'", o->image);
 		err_hint(err, "this version has one image: host");
 		return -1;
 	}
-	if (parse_user(o->user, &spec.uid, &spec.gid, err) < 0 || check_hostname(spec.hostname, err) < 0)
-		return -1;
-	uint32_t uid = spec.uid != UINT32_MAX ? spec.uid : geteuid() ? geteuid() : 1000;
-	uint32_t gid = spec.gid != UINT32_MAX ? spec.gid : getegid() ? getegid() : 1000;
-	image_host_plan(&plan, spec.hostname, uid, gid);
-
-	struct strlist read = {0};
-	if (strlist_copy(&read, &policy->mounts_read, err) < 0 || plan_workspace(&plan, o, &read, err) < 0 ||
-	    plan_user_parts(&plan, o, err) < 0)
-		goto out;
-	spec.read = as_list(&read);
-	if ((o->workspace || o->mount_count) && forbidden_paths(ctx, policy, &forbid, err) < 0)
-		goto out;
-	if (plan.failed) {
-		err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-		goto out;
+	int r = draft_sandbox(&d, ctx, policy, o, layers, err);
+	if (r == 0) {
+		sandbox_spec_encode(&d.spec, &body);
+		out->control = request(ctx, WIRE_CREATE, &body, err);
+		r = out->control < 0 ? -1 : 0;
 	}
-	spec.forbid = as_list(&forbid);
-	spec.ops = plan.ops;
-	spec.op_count = plan.op_count;
-	spec.rules = plan.rules;
-	spec.rule_count = plan.rule_count;
-	result = request(ctx, &spec, out, err);
-out:
-	if (result < 0)
+	if (r < 0)
 		process_release(out);
-	strlist_free(&read);
-	strlist_free(&forbid);
-	plan_free(&plan);
-	return result;
+	draft_free(&d);
+	return r;
+}
+
+static int process_relayer(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
+                           const struct backend_layers *layers, struct backend_sandbox *s, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	struct draft d = {.spec = {.id = s->id, .hostname = "", .home = ctx->home, .uid = UINT32_MAX, .gid = UINT32_MAX}};
+	int r = strlist_copy(&d.read, &policy->mounts_read, err);
+	plan_home(&d.plan, layers);
+	if (r == 0 && plan_workspace(&d.plan, o, layers, &d.read, err) == 0 && draft_rules(&d, ctx, policy, o, err) == 0) {
+		sandbox_spec_encode(&d.spec, &body);
+		r = ask(ctx, WIRE_RELAYER, &body, s, err);
+	} else {
+		r = -1;
+	}
+	draft_free(&d);
+	return r;
+}
+
+/* Without a cgroup to freeze, init stops what it can; what starts another program meanwhile is not stopped. */
+static int process_freeze(struct cordon *ctx, struct backend_sandbox *s, bool frozen, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	struct freeze_msg m = {.frozen = frozen};
+	struct cordon_error why = {0};
+	memcpy(m.id, s->id, sizeof(m.id));
+	buf_add(&body, &m, sizeof(m));
+	if (ask(ctx, WIRE_FREEZE, &body, s, &why) == 0)
+		return 0;
+	if (why.sys_errno != ENOTSUP) {
+		if (err)
+			*err = why;
+		return -1;
+	}
+	return wire_send(s->control, WIRE_FREEZE, &body, NULL, 0, err);
 }
 
 /* ---- execs ------------------------------------------------------------------------------------------------------------------- */
@@ -375,6 +487,8 @@ const struct backend backend_process = {
 	.name = "process",
 	.probe = process_probe,
 	.start = process_start,
+	.relayer = process_relayer,
+	.freeze = process_freeze,
 	.ready = process_ready,
 	.exec = process_exec,
 	.signal = process_signal,

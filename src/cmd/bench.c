@@ -28,8 +28,8 @@
 /* For the table of commands (main.c), too: help and completion find them there. */
 
 struct bench_flags {
-	bool peers, json, markdown;
-	const char *runs;
+	bool peers, json, markdown, layers;
+	const char *runs, *files, *depth;
 	struct strlist only;
 };
 
@@ -45,6 +45,9 @@ const struct option_def bench_options[] = {
          .complete = COMPLETE_WORDS,
          .words = "bare cordon bwrap crun crun-lean crun-no-cgroup runc runc-lean firejail",
          .help = "measure this candidate; may be repeated"},
+	{.name = "layers", .offset = FLAG(layers), .help = "snapshot and rollback instead; --peers: against cp -a and git"},
+	{.name = "files", .argument = "N", .offset = FLAG(files), .help = "with --layers: files of 20 KB in the workspace (default 10000)"},
+	{.name = "depth", .argument = "N", .offset = FLAG(depth), .help = "with --layers: layers below (default 0)"},
 	{.name = "json", .offset = FLAG(json), .help = "print JSON"},
 	{.name = "markdown", .offset = FLAG(markdown), .help = "print a Markdown table"},
 	{0},
@@ -58,6 +61,7 @@ const char bench_about[] =
 const struct example bench_examples[] = {
 	{"cordon bench", "cordon against the bare program"},
 	{"cordon bench --peers --markdown", "and against the others, for a document"},
+	{"cordon bench --layers --peers --runs 50", "what a snapshot and a rollback cost"},
 	{"cordon bench --only cordon --only bwrap --runs 1000", "two of them, more closely"},
 	{0},
 };
@@ -356,6 +360,22 @@ static int check_flags(const struct bench_flags *flags, uint64_t *runs, struct c
 	return 0;
 }
 
+static int layers_and_report(const struct bench_flags *flags, uint64_t runs, struct cordon_error *err)
+{
+	uint64_t files = 10000, depth = 0;
+	if (flags->files && units_parse_count(flags->files, 2300, 1000000, &files, err) < 0)
+		return err_wrap(err, "--files");
+	if (flags->depth && units_parse_count(flags->depth, 0, 1000, &depth, err) < 0)
+		return err_wrap(err, "--depth");
+	if (flags->json)
+		return err_set(err, CORDON_ERR_INPUT, "--layers prints a table or, with --markdown, a document");
+	catch_signals();
+	return bench_layers(
+		&(struct bench_layers_options){
+			.runs = runs, .files = files, .depth = depth, .peers = flags->peers, .markdown = flags->markdown},
+		err);
+}
+
 static int bench_and_report(const struct bench_flags *flags, uint64_t runs, struct cordon_error *err)
 {
 	struct session s = {.cpus = sysconf(_SC_NPROCESSORS_ONLN), .runs = runs};
@@ -402,7 +422,7 @@ int cmd_bench(int argc, char **argv)
 		if (parsed.first < argc)
 			err_set(&err, CORDON_ERR_INPUT, "unexpected argument '%s'", argv[parsed.first]);
 		else if (check_flags(&flags, &runs, &err) == 0)
-			bench_and_report(&flags, runs, &err);
+			(flags.layers ? layers_and_report : bench_and_report)(&flags, runs, &err);
 		status = EXIT_OK;
 		if (err.code != CORDON_OK && !bench_interrupted()) {
 			report_error("cordon bench", &err);

@@ -52,6 +52,13 @@ void bench_clean_up(struct bench *b);
 /* Runs a candidate once, by posix_spawn and waitpid; the time between in *ms. Fails if it does not exit with status 0. */
 int bench_run(struct bench *b, struct candidate *c, double *ms, struct cordon_error *err);
 
+struct bench_layers_options {
+	size_t runs, files, depth;
+	bool peers, markdown;
+};
+/* Measures snapshots and rollbacks, and prints. */
+int bench_layers(const struct bench_layers_options *o, struct cordon_error *err);
+
 /* ---- for the files of the candidates ----------------------------------------------------------------------------------------- */
 
 /* /bin, /lib and so on: links into /usr on most hosts, directories on others. NULL-terminated, without the slash. */

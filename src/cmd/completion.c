@@ -82,7 +82,7 @@ static void bash_command(const struct command *command)
 			if (o->letter)
 				printf("|-%c", o->letter);
 		}
-	fputs("|'\n\t\t_cordon_first\n\t\t((first || ended)) || case $prev in\n", stdout);
+	printf("|'\n\t\t_cordon_first\n\t\t((%sended)) || case $prev in\n", command->mixed ? "" : "first || ");
 	for (const struct option_def *o = command->options; o && o->name; o++)
 		if (o->argument) {
 			fputs("\t\t", stdout);
@@ -91,8 +91,8 @@ static void bash_command(const struct command *command)
 			bash_action(o->complete, o->words);
 			fputs("; return ;;\n", stdout);
 		}
-	fputs("\t\tesac\n\t\tif ((!first && !ended)) && [[ $cur == -* ]]; then\n\t\t\t_cordon_words \"$options\"\n\t\telse\n\t\t\t",
-	      stdout);
+	printf("\t\tesac\n\t\tif ((%s!ended)) && [[ $cur == -* ]]; then\n\t\t\t_cordon_words \"$options\"\n\t\telse\n\t\t\t",
+	       command->mixed ? "" : "!first && ");
 	bash_action(command->complete, command->words);
 	fputs("\n\t\tfi ;;\n", stdout);
 }
@@ -183,7 +183,7 @@ static void zsh_spec(const struct option_def *o, const char *dashes, const char 
 
 static void zsh_command(const struct command *command)
 {
-	printf("\t\t%s)\n\t\t\t_arguments -s -S -A '-*' '(-)'{-h,--help}'[show help]'", command->name);
+	printf("\t\t%s)\n\t\t\t_arguments -s -S%s '(-)'{-h,--help}'[show help]'", command->name, command->mixed ? "" : " -A '-*'");
 	for (const struct option_def *o = command->options; o && o->name; o++) {
 		char letter[2] = {o->letter, 0};
 
@@ -261,9 +261,11 @@ static void fish_action(enum complete complete, const char *words)
 
 static void fish_command(const struct command *command)
 {
-	printf("complete -c cordon -n '__cordon_options %s' -s h -l help -d 'show help'\n", command->name);
+	const char *when = command->mixed ? "command" : "options"; /* anywhere, or in front of the first operand */
+
+	printf("complete -c cordon -n '__cordon_%s %s' -s h -l help -d 'show help'\n", when, command->name);
 	for (const struct option_def *o = command->options; o && o->name; o++) {
-		printf("complete -c cordon -n '__cordon_options %s' -l %s", command->name, o->name);
+		printf("complete -c cordon -n '__cordon_%s %s' -l %s", when, command->name, o->name);
 		if (o->letter)
 			printf(" -s %c", o->letter);
 		if (o->argument)

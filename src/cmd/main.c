@@ -13,6 +13,7 @@
 #include "cmd/cmd.h"
 #include "cmd/run.h"
 #include "cordon.h"
+#include "keeper/keeper.h"
 #include "policy/policy.h"
 
 #define RUN(member) offsetof(struct run_options, member)
@@ -39,6 +40,15 @@ static const struct option_def run_options[] = {
 	 .help = "root file system; only host (this machine's, read-only) for now"},
 	{.name = "backend", .argument = "NAME", .offset = RUN(backend), .complete = COMPLETE_WORDS, .words = "auto process",
 	 .help = "how it is isolated: process, or auto (default)"},
+	{.group = "Its changes", .name = "commit", .offset = RUN(commit),
+	 .help = "write them to the directory of --workspace if it succeeds: all of them or none"},
+	{.name = "allow-autorun", .offset = RUN(autorun),
+	 .help = "also files that other programs run by themselves: .git/hooks, .envrc, .vscode ..."},
+	{.name = "keep", .offset = RUN(keep), .help = "keep the sandbox, for cordon exec, diff, commit ..."},
+	{.name = "name", .argument = "NAME", .offset = RUN(name), .help = "what a kept sandbox is called"},
+	{.name = "on-failure", .argument = "ACTION", .offset = RUN(on_failure), .complete = COMPLETE_WORDS, .words = "rollback keep",
+	 .help = "with --commit or --keep, if it fails: rollback (default), or keep"},
+	{.name = "ok", .argument = "LIST", .policy_key = "transaction.ok", .help = "exit statuses that are no failure: 0,1"},
 	{.group = "Limits", .name = "timeout", .argument = "TIME", .policy_key = "limits.timeout",
 	 .help = "end it after this long"},
 	{.name = "memory", .argument = "SIZE", .policy_key = "limits.memory", .help = "memory of all its processes together"},
@@ -67,6 +77,7 @@ static const struct example run_examples[] = {
 	{"cordon run -- id", "a program of this machine, with nothing of yours in reach"},
 	{"cordon run -c 'curl -m 2 https://example.com; ls ~'", "a shell line: no network, and a home of its own"},
 	{"cordon run --workspace . -- make test", "over a view of this directory; its changes are discarded"},
+	{"cordon run --workspace . --commit -- make format", "… or written to it, if the command succeeds"},
 	{"cordon run --lang python -c 'print(sum(range(10)))'", "code"},
 	{"cordon run --lang typescript --mount ./data:/data main.ts /data/in.csv", "a file of code with an argument, and data to read"},
 	{"cordon run --timeout 5 --memory 128M --json -- ls /usr", "other limits, and the result as JSON"},
@@ -105,6 +116,52 @@ const struct command commands[] = {
 	{.name = "run", .operands = "[--] CMD [ARG...]\n-c LINE [ARG...]\n--lang LANG [-c CODE | FILE | -] [ARG...]",
 	 .summary = "run one command in a fresh sandbox", .about = run_about, .run = cmd_run, .options = run_options,
 	 .examples = run_examples, .complete = COMPLETE_PROGRAM},
+	{.name = "try", .operands = "[--] CMD [ARG...]\n-c LINE [ARG...]",
+	 .summary = "run over this directory, look at the changes, then commit or discard them", .about = try_about, .run = cmd_try,
+	 .options = try_options, .examples = try_examples, .complete = COMPLETE_PROGRAM},
+	{.name = "create", .operands = "", .summary = "make a sandbox that stays", .about = create_about, .run = cmd_create,
+	 .options = create_options, .examples = create_examples, .mixed = true},
+	{.name = "ls", .operands = "", .summary = "list the sandboxes that stay", .run = cmd_ls, .options = ls_options, .mixed = true},
+	{.name = "info", .operands = "ID", .summary = "show everything about a sandbox", .run = cmd_info, .options = info_options,
+	 .mixed = true},
+	{.name = "exec", .operands = "ID [--] CMD [ARG...]\nID -c LINE [ARG...]\nID --detach [--name NAME] [--] CMD [ARG...]",
+	 .summary = "run a command in a sandbox that stays", .about = exec_about, .run = cmd_exec, .options = exec_options,
+	 .examples = exec_examples, .complete = COMPLETE_PROGRAM},
+	{.name = "shell", .operands = "ID", .summary = "open a shell in a sandbox", .about = shell_about, .run = cmd_shell,
+	 .options = shell_options, .examples = shell_examples},
+	{.name = "ps", .operands = "[ID...]", .summary = "list services and running commands", .about = ps_about, .run = cmd_ps,
+	 .options = ps_options, .mixed = true},
+	{.name = "logs", .operands = "ID [SERVICE]", .summary = "show the output of a service", .about = logs_about, .run = cmd_logs,
+	 .options = logs_options, .examples = logs_examples, .mixed = true},
+	{.name = "kill", .operands = "ID SERVICE|EXEC", .summary = "send a signal to a service or a running command", .run = cmd_kill,
+	 .options = kill_options, .examples = kill_examples, .mixed = true},
+	{.name = "stop", .operands = "ID...", .summary = "end everything that runs in sandboxes; their files stay", .about = stop_about,
+	 .run = cmd_stop, .options = stop_options, .mixed = true},
+	{.name = "pause", .operands = "ID...", .summary = "freeze sandboxes", .about = pause_about, .run = cmd_pause, .options = stop_options,
+	 .mixed = true},
+	{.name = "resume", .operands = "ID...", .summary = "let frozen sandboxes go on", .about = resume_about, .run = cmd_resume,
+	 .options = stop_options, .mixed = true},
+	{.name = "rm", .operands = "ID...", .summary = "remove sandboxes", .run = cmd_rm, .options = rm_options, .mixed = true},
+	{.name = "cp", .operands = "ID:PATH PATH\nPATH ID:PATH", .summary = "copy files out of a sandbox or into it", .about = cp_about,
+	 .run = cmd_cp, .options = cp_options, .examples = cp_examples, .complete = COMPLETE_FILE, .mixed = true},
+	{.name = "snapshot", .operands = "ID", .summary = "name the present state of a sandbox", .run = cmd_snapshot,
+	 .options = snapshot_options, .examples = snapshot_examples, .mixed = true},
+	{.name = "restore", .operands = "ID SNAPSHOT", .summary = "go back (or forward) to a snapshot", .about = restore_about,
+	 .run = cmd_restore, .options = restore_options, .mixed = true},
+	{.name = "fork", .operands = "ID [SNAPSHOT]", .summary = "make new sandboxes from the state of another", .about = fork_about,
+	 .run = cmd_fork, .options = fork_options, .examples = fork_examples, .mixed = true},
+	{.name = "history", .operands = "ID", .summary = "draw the history of a sandbox", .about = history_about, .run = cmd_history,
+	 .options = history_options, .mixed = true},
+	{.name = "diff", .operands = "ID [A] [B] [-- PATH...]", .summary = "show what two states differ in", .about = diff_about,
+	 .run = cmd_diff, .options = diff_options, .examples = diff_examples, .mixed = true},
+	{.name = "tx", .operands = "begin|commit|rollback ID", .summary = "group several commands into one transaction", .about = tx_about,
+	 .run = cmd_tx, .options = tx_options, .examples = tx_examples, .complete = COMPLETE_WORDS, .words = "begin commit rollback",
+	 .mixed = true},
+	{.name = "commit", .operands = "ID [PATH...]", .summary = "write a sandbox's changes to the directory it was made from",
+	 .about = commit_about, .run = cmd_commit, .options = commit_options, .examples = commit_examples, .complete = COMPLETE_FILE,
+	 .mixed = true},
+	{.name = "discard", .operands = "ID", .summary = "drop a sandbox's changes", .about = discard_about, .run = cmd_discard,
+	 .options = discard_options, .mixed = true},
 	{.name = "doctor", .operands = "", .summary = "show what this host can enforce, and how to get the rest", .run = cmd_doctor,
 	 .about = doctor_about, .options = doctor_options},
 	{.name = "selftest", .operands = "", .summary = "attack the sandbox from the inside; every attempt must fail", .run = cmd_selftest,
@@ -249,6 +306,8 @@ static int dispatch(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(spelled); i++)
 		if (strcmp(name, spelled[i].option) == 0)
 			name = argv[1] = (char *)(uintptr_t)spelled[i].command;
+	if (strcmp(name, "keeper") == 0)
+		return keeper_main(argc - 1, argv + 1); /* started by exec, not by people: in no table */
 	command = command_find(name);
 	if (!command && name[0] == '-') {
 		err_set(&err, CORDON_ERR_INPUT, "unknown option '%s'; options come after a command: cordon run %s", name, name);

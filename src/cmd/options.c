@@ -19,6 +19,7 @@ struct parser {
 	const struct command *command;
 	char *target;
 	struct cordon_policy *policy;
+	struct strlist *settings; /* NULL: not wanted */
 	struct parsed_options *out;
 };
 
@@ -83,6 +84,20 @@ int options_set_policy(struct cordon_policy *policy, const char *key, const char
 	return err_wrap(err, "%s", shown);
 }
 
+static void set_policy(struct parser *p, const struct option_def *o, const char *shown, const char *value, struct cordon_error *err)
+{
+	_cleanup_free_ char *setting = NULL;
+
+	if (options_set_policy(p->policy, o->policy_key, shown, value, err) < 0 || !p->settings)
+		return;
+	if (asprintf(&setting, "%s=%s", o->policy_key, value) < 0) {
+		setting = NULL;
+		err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	} else {
+		strlist_add(p->settings, setting, err);
+	}
+}
+
 static void store(struct parser *p, const struct option_def *o, const char *shown, const char *value)
 {
 	struct cordon_error ignored = {0}, *err = new_error(p, &ignored);
@@ -90,7 +105,7 @@ static void store(struct parser *p, const struct option_def *o, const char *show
 	if (o == &help_option) {
 		p->out->help = true;
 	} else if (o->policy_key) {
-		options_set_policy(p->policy, o->policy_key, shown, o->argument ? value : "true", err);
+		set_policy(p, o, shown, o->argument ? value : "true", err);
 	} else if (o->repeat) {
 		strlist_add((struct strlist *)(void *)(p->target + o->offset), value, err);
 	} else if (o->argument) {
@@ -165,22 +180,50 @@ static int parse_short(struct parser *p, char **argv)
 	return 1;
 }
 
+/* Moves the last `words` of the first `count` to the front. */
+static void to_front(char **argv, int count, int words)
+{
+	for (; words > 0; words--) {
+		char *last = argv[count - 1];
+
+		memmove(argv + 1, argv, (size_t)(count - 1) * sizeof(*argv));
+		argv[0] = last;
+	}
+}
+
+int options_parse_settings(const struct command *command, int argc, char **argv, void *target, struct cordon_policy *policy,
+                           struct strlist *settings, struct parsed_options *out)
+{
+	struct parser p = {.command = command, .target = target, .policy = policy, .settings = settings, .out = out};
+	int first = 1; /* operands seen so far are argv[first] to argv[i - 1] */
+
+	*out = (struct parsed_options){.dashes = argc};
+	for (int i = 1; i < argc;) {
+		bool end = strcmp(argv[i], "--") == 0, option = argv[i][0] == '-' && argv[i][1];
+		int words = 1;
+
+		if (!option && !command->mixed)
+			break;
+		if (option && !end)
+			words = argv[i][1] == '-' ? parse_long(&p, argv + i) : parse_short(&p, argv + i);
+		i += words;
+		if (option) {
+			to_front(argv + first, i - first, words);
+			first += words;
+		}
+		if (end) {
+			out->dashes = i;
+			break;
+		}
+	}
+	out->first = first;
+	return out->err.code == CORDON_OK ? 0 : -1;
+}
+
 int options_parse(const struct command *command, int argc, char **argv, void *target, struct cordon_policy *policy,
                   struct parsed_options *out)
 {
-	struct parser p = {.command = command, .target = target, .policy = policy, .out = out};
-	int i = 1;
-
-	*out = (struct parsed_options){0};
-	while (i < argc && argv[i][0] == '-' && argv[i][1]) {
-		if (strcmp(argv[i], "--") == 0) {
-			i++;
-			break;
-		}
-		i += argv[i][1] == '-' ? parse_long(&p, argv + i) : parse_short(&p, argv + i);
-	}
-	out->first = i;
-	return out->err.code == CORDON_OK ? 0 : -1;
+	return options_parse_settings(command, argc, argv, target, policy, NULL, out);
 }
 
 bool options_accept(const struct command *command, const struct parsed_options *parsed, int *status)
@@ -210,8 +253,9 @@ struct colours colours_for(int fd)
 
 	/* no-color.org: any value but an empty one counts. */
 	if ((no_color && *no_color) || !term || strcmp(term, "dumb") == 0 || !isatty(fd))
-		return (struct colours){"", "", "", "", ""};
-	return (struct colours){.bold = "\033[1m", .name = "\033[36m", .bad = "\033[1;31m", .dim = "\033[2m", .off = "\033[0m"};
+		return (struct colours){"", "", "", "", "", ""};
+	return (struct colours){
+		.bold = "\033[1m", .name = "\033[36m", .good = "\033[32m", .bad = "\033[1;31m", .dim = "\033[2m", .off = "\033[0m"};
 }
 
 void options_label(const struct option_def *o, char *buf, size_t size)
@@ -227,6 +271,8 @@ const char *options_fallback(const struct option_def *o)
 {
 	const struct policy_key *key = o->policy_key && o->argument && !o->repeat ? policy_key_find(o->policy_key) : NULL;
 
+	if (o->fallback)
+		return o->fallback[0] ? o->fallback : NULL;
 	return key ? key->fallback : NULL;
 }
 

@@ -13,6 +13,7 @@
 #include "base/err.h"
 
 struct command;
+struct strlist;
 
 /* What the shell offers after an option (or as an operand). */
 enum complete {
@@ -38,24 +39,30 @@ struct option_def {
 	bool repeat;
 	const char *help;
 	enum complete complete;
-	const char *words; /* "python javascript" */
-	const char *group; /* starts a new heading in the help */
+	const char *words;    /* "python javascript" */
+	const char *group;    /* starts a new heading in the help */
+	const char *fallback; /* the default that the help shows; NULL: that of the policy key; "": none */
 };
 
 struct parsed_options {
 	int first;               /* index of the first operand in argv; argc if there is none */
+	int dashes;              /* index of the first operand that came after "--"; argc if there is none */
 	bool help;               /* --help was given: nothing else counts */
 	bool usage;              /* the error is one of spelling: worth a pointer to --help */
 	struct cordon_error err; /* code CORDON_OK: none */
 };
 
 /*
- * Reads the options in front of the first operand (or "--"), so that options of a command to be run are never eaten. After an error it
+ * Reads the options in front of the first operand (or "--"), so that options of a command to be run are never eaten. Commands that run
+ * nothing (`mixed`) may have them behind operands, too; argv is then put in order, options first. After an error it
  * reads on and keeps the first one: flags that say how to report it (--json) count wherever they stand. Nothing is printed. `policy` may
  * be NULL if the table has no policy keys. Returns 0, or -1 with out->err set.
  */
 int options_parse(const struct command *command, int argc, char **argv, void *target, struct cordon_policy *policy,
                   struct parsed_options *out);
+/* The same; what was set in the policy is also added to `settings`, as "limits.memory=1G", for the record of a sandbox. */
+int options_parse_settings(const struct command *command, int argc, char **argv, void *target, struct cordon_policy *policy,
+                           struct strlist *settings, struct parsed_options *out);
 
 /*
  * For commands with nothing special to do: prints the help (status 0) or the error (125) and returns false, or returns true to go on.
@@ -72,7 +79,7 @@ const char *options_fallback(const struct option_def *o);
 
 /* Escape sequences, or empty strings where the stream is no terminal or NO_COLOR is set. */
 struct colours {
-	const char *bold, *name, *bad, *dim, *off;
+	const char *bold, *name, *good, *bad, *dim, *off;
 };
 struct colours colours_for(int fd);
 

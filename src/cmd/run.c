@@ -3,25 +3,23 @@
 #include "cmd/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/json.h"
-#include "base/units.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
+#include "cmd/run_changes.h"
+#include "cmd/tree.h"
+#include "lib/exec.h"
 
 struct run {
 	struct run_options o;
 	struct cordon_policy *policy;
+	struct strlist settings; /* what options set in it */
 	struct run_program program;
 	struct cordon_mount *mounts;
 	char *workspace, *cwd;
@@ -29,7 +27,8 @@ struct run {
 	struct cordon_sandbox *sandbox;
 	struct cordon_exec *exec;
 	struct run_io io;
-	bool begun; /* past the options: errors are no longer about how `run` was called */
+	struct run_report report;
+	char kept[LAYER_ID_LEN + 1]; /* the sandbox of --keep; "": none */
 };
 
 bool run_env_given(const struct run_options *o, const char *name)
@@ -117,7 +116,7 @@ static int check_workspace(struct run *r, struct cordon_error *err)
 		return err_set(err, CORDON_ERR_INPUT, "--workspace: '%s': %s; give an existing directory", r->o.workspace, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, CORDON_ERR_INPUT, "--workspace: '%s' is not a directory; give an existing directory", r->o.workspace);
-	return 0;
+	return tree_recover(r->workspace, err);
 }
 
 static int check_user(const char *user, struct cordon_error *err)
@@ -129,42 +128,12 @@ static int check_user(const char *user, struct cordon_error *err)
 	return 0;
 }
 
-/*
- * A reader of FILE sees the old contents or the new, never half of them. What is no plain file (a pipe, a device, a link such as
- * /dev/stderr, which must not be replaced even if it leads to a plain file) is written in place, as the shell's > does.
- */
-static bool replaceable(const char *file)
-{
-	struct stat st;
-
-	return lstat(file, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode);
-}
-
-/* Found out before the command runs, not after. */
-static int check_result(const struct run_options *o, struct cordon_error *err)
-{
-	_cleanup_free_ char *copy = strdup(o->result);
-	struct stat st;
-
-	if (!copy)
-		return err_sys(err, "--result");
-	if (stat(o->result, &st) == 0 && S_ISDIR(st.st_mode))
-		return err_set(err, CORDON_ERR_INPUT, "--result: '%s' is a directory; give a file", o->result);
-	if (!*o->result)
-		return err_set(err, CORDON_ERR_INPUT, "--result: the name of the file is empty");
-	if (replaceable(o->result) && access(dirname(copy), W_OK | X_OK) < 0)
-		return err_sys(err, "--result: cannot write '%s'", o->result);
-	return 0;
-}
-
 static int check_options(struct run *r, struct cordon_error *err)
 {
 	const struct run_options *o = &r->o;
 
-	if (o->json && o->events)
-		return err_set(err, CORDON_ERR_INPUT, "--json and --events exclude each other; --events ends with the same object");
-	if (o->json && o->tty)
-		return err_set(err, CORDON_ERR_INPUT, "--json and -t exclude each other: what goes to a terminal is not kept");
+	if (run_check_output(o, err) < 0)
+		return -1;
 	if (o->image && strcmp(o->image, "host") != 0)
 		return err_set(err, CORDON_ERR_INPUT, "--image: '%s' is not available; this version has only 'host'", o->image);
 	if (o->backend && check_backend(o, err) < 0)
@@ -177,47 +146,27 @@ static int check_options(struct run *r, struct cordon_error *err)
 		r->cwd = NULL;
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	}
-	if (o->result && check_result(o, err) < 0)
-		return -1;
 	return apply_env(r, err) < 0 || apply_mounts(r, err) < 0 ? -1 : 0;
 }
 
 /* ---- starting it ------------------------------------------------------------------------------------------------------------- */
 
-/* Whether our standard input goes to the command. /dev/null is what it gets anyway. */
-static bool feeds_stdin(const struct run *r)
+/* --keep: one that stays. */
+static int open_kept(struct run *r, struct cordon_error *err)
 {
-	struct stat st;
+	const struct run_keep keep = {&r->o, r->workspace, &r->settings, r->mounts, r->o.mounts.count};
 
-	if (r->program.stdin_is_code || fstat(STDIN_FILENO, &st) < 0)
-		return false;
-	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))
-		return false;
-	return r->o.interactive || !S_ISCHR(st.st_mode) || !isatty(STDIN_FILENO);
-}
-
-static int start_event(struct run *r, struct cordon_error *err)
-{
-	_cleanup_buf_ struct buf line = {0};
-	struct json j = {.out = &line};
-
-	json_object(&j);
-	json_kstr(&j, "event", "start");
-	json_kstr(&j, "sandbox", cordon_sandbox_id(r->sandbox));
-	json_key(&j, "command");
-	json_array(&j);
-	for (const char *const *arg = r->program.argv; *arg; arg++)
-		json_str(&j, *arg);
-	json_end(&j);
-	json_end(&j);
-	if (line.failed)
-		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-	run_io_line(&r->io, line.data);
-	return 0;
+	if (run_keep_create(&keep, r->kept, err) < 0) {
+		r->kept[0] = '\0';
+		return -1;
+	}
+	return sandbox_open(r->ctx, r->kept, "run", &r->sandbox, err);
 }
 
 static int make_sandbox(struct run *r, struct cordon_error *err)
 {
+	if (r->o.keep)
+		return open_kept(r, err);
 	struct cordon_sandbox_options options = {
 		.size = sizeof(options),
 		.flags = CORDON_SANDBOX_LAZY,
@@ -237,9 +186,13 @@ static int start(struct run *r, struct cordon_error *err)
 {
 	const struct run_options *o = &r->o;
 	enum run_output mode = o->json ? RUN_OUTPUT_NONE : o->events ? RUN_OUTPUT_EVENTS : RUN_OUTPUT_LIVE;
-	bool feed = feeds_stdin(r), raw = o->interactive && o->tty && mode == RUN_OUTPUT_LIVE && isatty(STDIN_FILENO);
-	struct cordon_exec_options options = {
-		.size = sizeof(options), .argv = r->program.argv, .cwd = r->cwd, .on_output = run_io_output, .user = &r->io};
+	bool feed = run_feeds_stdin(o, &r->program), raw = o->interactive && o->tty && mode == RUN_OUTPUT_LIVE && isatty(STDIN_FILENO);
+	struct cordon_exec_options options = {.size = sizeof(options),
+	                                      .argv = r->program.argv,
+	                                      .cwd = r->cwd,
+	                                      .on_output = run_io_output,
+	                                      .user = &r->io,
+	                                      .on_failure = o->on_failure};
 
 	if (o->tty && !getenv("TERM") && !run_env_given(o, "TERM") && strlist_add(&r->program.env, "TERM=xterm", err) < 0)
 		return -1;
@@ -256,193 +209,45 @@ static int start(struct run *r, struct cordon_error *err)
 			run_program_missing(&r->program, err);
 		return -1;
 	}
-	if (o->events && start_event(r, err) < 0)
+	if (o->events && run_start_event(&r->io, cordon_sandbox_id(r->sandbox), r->program.argv, err) < 0)
 		return -1;
 	return raw ? run_io_raw(&r->io, err) : 0;
 }
 
-/* ---- the report -------------------------------------------------------------------------------------------------------------- */
-
-static int write_all(int fd, const char *data, size_t len)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = write(fd, data + done, len - done);
-
-		if (n < 0 && errno != EINTR)
-			return -1;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
-static int write_result(const char *file, const char *json, struct cordon_error *err)
-{
-	_cleanup_free_ char *temp = NULL;
-	_cleanup_fd_ int fd = -1;
-	bool replace = replaceable(file);
-
-	if (!replace) {
-		/* /dev/stderr may be a log that others write to */
-		int how = strncmp(file, "/dev/", 5) == 0 || strncmp(file, "/proc/", 6) == 0 ? O_APPEND : O_TRUNC;
-
-		fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | how, 0666);
-	} else {
-		if (asprintf(&temp, "%s.XXXXXX", file) < 0)
-			temp = NULL;
-		fd = temp ? mkostemp(temp, O_CLOEXEC) : -1;
-	}
-	if (fd < 0)
-		return err_sys(err, "--result: cannot write '%s'", file);
-	if (replace) {
-		mode_t mask = umask(0);
-
-		umask(mask);
-		fchmod(fd, 0666 & ~mask); /* as if it had been created by open(2) */
-	}
-	if (write_all(fd, json, strlen(json)) < 0 || write_all(fd, "\n", 1) < 0 || (temp && rename(temp, file) < 0)) {
-		err_sys(err, "--result: cannot write '%s'", file);
-		if (temp)
-			unlink(temp);
-		return -1;
-	}
-	return 0;
-}
-
-/* The result as the options ask for it: on stdout, as the last event, in a file. */
-static int print_result(struct run *r, const struct cordon_result *result, struct cordon_error *err)
-{
-	_cleanup_free_ char *json = NULL, *event = NULL;
-
-	if (!r->o.json && !r->o.events && !r->o.result)
-		return 0;
-	json = cordon_result_json(result);
-	if (!json || (r->o.events && asprintf(&event, "{\"event\":\"end\",\"result\":%s}", json) < 0))
-		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-	if (r->o.json || r->o.events)
-		run_io_line(&r->io, event ? event : json);
-	return r->o.result ? write_result(r->o.result, json, err) : 0;
-}
-
-static void note_cut(const struct run *r, const char *stream)
-{
-	char size[32];
-
-	fprintf(stderr, "cordon: %s cut at %s (raise with --max-output)\n", stream, units_format_size(r->policy->limits.max_output, size));
-}
-
-/* On a terminal a note starts a line of its own, also after a prompt or a "^C". */
-static void start_line(const struct run *r)
-{
-	if ((r->io.mid_line || r->io.ended_by == SIGINT) && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO))
-		fputc('\n', stderr);
-}
-
-/* What a person wants to know and the output does not say. */
-static void print_notes(const struct run *r, const struct cordon_result *result)
-{
-	struct colours c = colours_for(STDERR_FILENO);
-	bool changed = r->o.workspace && result->changes > 0 && !r->o.quiet;
-
-	if (r->o.json || r->o.events)
-		return; /* it is all in there */
-	if (result->error || result->stdout_truncated || result->stderr_truncated || changed)
-		start_line(r);
-	if (result->error)
-		fprintf(stderr, "%scordon:%s %s%s%s%s\n", c.bad, c.off, result->error, result->hint ? " (" : "",
-		        result->hint ? result->hint : "", result->hint ? ")" : "");
-	if (result->stdout_truncated)
-		note_cut(r, r->o.tty ? "output" : "stdout");
-	if (result->stderr_truncated)
-		note_cut(r, "stderr");
-	if (changed)
-		fprintf(stderr, "cordon: %" PRId64 " change%s discarded\n", result->changes, result->changes == 1 ? "" : "s");
-}
-
-static int status_of_error(const struct cordon_error *err)
-{
-	switch (err->code) {
-	case CORDON_ERR_NOT_FOUND:
-		return EXIT_NOT_FOUND;
-	case CORDON_ERR_NOT_RUNNABLE:
-	case CORDON_ERR_DENIED:
-		return EXIT_NOT_ALLOWED;
-	case CORDON_OK:
-	case CORDON_ERR_INPUT:
-	case CORDON_ERR_WEAK_HOST:
-	case CORDON_ERR_SYSTEM:
-		break;
-	}
-	return EXIT_CORDON_FAILED;
-}
-
-/* It did not run, or we lost it: the same object and exit status as ever, with the error in it. */
-static int fail(struct run *r, const struct cordon_error *err)
-{
-	struct cordon_error ignored;
-	struct cordon_result result = {
-		.state = "failed",
-		.reason = err->code == CORDON_ERR_DENIED ? "denied" : "error",
-		.exit_code = status_of_error(err),
-		.stdout_data = "",
-		.stderr_data = "",
-		.usage = {.memory_peak_bytes = -1, .pids_peak = -1},
-		.error = err->message,
-		.hint = err->hint[0] ? err->hint : NULL,
-		.changes = -1,
-	};
-
-	run_io_cook(&r->io);
-	report_error(r->begun ? "cordon" : "cordon run", err);
-	print_result(r, &result, &ignored);
-	run_io_flush(&r->io);
-	return result.exit_code;
-}
-
-/* Our output could not be written. A reader that had enough is no error worth a word. */
-static int fail_output(int write_errno)
-{
-	struct cordon_error err = {0};
-
-	if (write_errno == EPIPE)
-		return EXIT_SIGNAL + SIGPIPE;
-	errno = write_errno;
-	err_sys(&err, "cannot write the output");
-	report_error("cordon", &err);
-	return EXIT_CORDON_FAILED;
-}
-
+/* Its changes first, since the report tells of them. */
 static int finish(struct run *r)
 {
 	struct cordon_result result = *cordon_exec_result(r->exec);
+	struct run_commit commit = {0};
 	struct cordon_error err = {0};
-	int printed, write_errno;
 
-	if (r->io.ended_by)
-		result.exit_code = EXIT_SIGNAL + r->io.ended_by;
-	printed = print_result(r, &result, &err);
-	run_io_flush(&r->io);
-	write_errno = run_io_error(&r->io);
-	run_io_end(&r->io); /* notes need a terminal that is not raw */
-	if (printed < 0) {
+	r->report.max_output = r->policy->limits.max_output;
+	if (r->o.commit) {
+		run_io_flush(&r->io);
+		run_io_cook(&r->io);
+		run_commit(&r->o, r->exec, &result, &commit);
+	}
+	int status = run_finish(&r->report, &result);
+	if (r->o.commit)
+		run_commit_notes(&r->o, r->workspace, &result, &commit);
+	if (!r->kept[0])
+		return status;
+	if (sandbox_stop(r->sandbox, &err) < 0) {
 		report_error("cordon", &err);
-		return EXIT_CORDON_FAILED;
+		status = EXIT_CORDON_FAILED;
 	}
-	if (r->io.ended_by) {
-		start_line(r);
-		return EXIT_SIGNAL + r->io.ended_by;
-	}
-	if (write_errno)
-		return fail_output(write_errno);
-	print_notes(r, &result);
-	return result.exit_code;
+	if (!r->o.quiet && !r->o.json && !r->o.events)
+		fprintf(stderr, "cordon: kept as %s\n", r->o.name ? r->o.name : r->kept);
+	return status;
 }
 
 static int run(struct run *r, int count, char **operands, struct cordon_error *err)
 {
-	if (check_options(r, err) < 0 || run_program_prepare(&r->o, count, operands, &r->program, err) < 0)
+	if (check_options(r, err) < 0 || run_program_prepare(&r->o, count, operands, &r->program, err) < 0 ||
+	    run_changes_check(&r->o, &r->program, err) < 0)
 		return -1;
-	r->begun = true;
-	if (start(r, err) < 0 || run_io_pump(&r->io, r->exec, err) < 0) {
+	r->report.begun = true;
+	if (start(r, err) < 0 || run_io_pump(&r->io, &run_target_local, r->exec, err) < 0) {
 		run_io_flush(&r->io);
 		return -1;
 	}
@@ -451,6 +256,8 @@ static int run(struct run *r, int count, char **operands, struct cordon_error *e
 
 static void run_clear(struct run *r)
 {
+	const bool failed = !r->exec; /* it never ran: there is nothing to keep */
+
 	run_io_end(&r->io); /* first: whatever the rest does, the terminal is the user's again */
 	if (r->exec)
 		cordon_exec_free(r->exec);
@@ -458,12 +265,15 @@ static void run_clear(struct run *r)
 		cordon_sandbox_destroy(r->sandbox);
 	if (r->ctx)
 		cordon_release(r->ctx);
+	if (r->kept[0] && failed)
+		cordon_remove(r->kept, NULL);
 	for (size_t i = 0; r->mounts && i < r->o.mounts.count; i++)
 		free((char *)(uintptr_t)r->mounts[i].host);
 	free(r->mounts);
 	free(r->workspace);
 	free(r->cwd);
 	run_program_clear(&r->program);
+	strlist_free(&r->settings);
 	strlist_free(&r->o.env);
 	strlist_free(&r->o.mounts);
 	cordon_policy_free(r->policy);
@@ -473,15 +283,16 @@ int cmd_run(int argc, char **argv)
 {
 	const struct command *command = command_find("run");
 	struct run r = {.policy = cordon_policy_new(), .io = {.signals = -1, .out.fd = STDOUT_FILENO, .err.fd = STDERR_FILENO}};
+	r.report = (struct run_report){.who = "cordon run", .o = &r.o, .io = &r.io};
 	struct parsed_options parsed;
 	struct cordon_error err = {0};
 	int status;
 
 	if (!r.policy) {
 		err_set(&err, CORDON_ERR_SYSTEM, "out of memory");
-		status = fail(&r, &err);
-	} else if (options_parse(command, argc, argv, &r.o, r.policy, &parsed) < 0 && !parsed.help) {
-		status = fail(&r, &parsed.err);
+		status = run_fail(&r.report, &err);
+	} else if (options_parse_settings(command, argc, argv, &r.o, r.policy, &r.settings, &parsed) < 0 && !parsed.help) {
+		status = run_fail(&r.report, &parsed.err);
 		if (parsed.usage)
 			fputs("see: cordon run --help\n", stderr);
 	} else if (parsed.help) {
@@ -490,7 +301,7 @@ int cmd_run(int argc, char **argv)
 	} else {
 		status = run(&r, argc - parsed.first, argv + parsed.first, &err);
 		if (status < 0)
-			status = fail(&r, &err);
+			status = run_fail(&r.report, &err);
 	}
 	run_clear(&r);
 	return status;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `cordon run` share: run.c (from options to report), run_lang.c (code instead of a command), run_io.c (the pump). */
+/*
+ * What `cordon run` and `cordon exec` share: run_lang.c (code instead of a command), run_io.c (the pump), run_report.c (what came of it).
+ * Whoever runs the command, libcordon in this process or the keeper of a live sandbox, is a struct run_target to them.
+ */
 #ifndef CORDON_CMD_RUN_H
 #define CORDON_CMD_RUN_H
 
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "cordon.h"
@@ -13,7 +17,8 @@
 
 struct run_options {
 	bool interactive, tty, json, events, quiet;
-	const char *line, *lang, *workspace, *image, *backend, *hostname, *user, *cwd, *result;
+	bool commit, autorun, keep;
+	const char *line, *lang, *workspace, *image, *backend, *hostname, *user, *cwd, *result, *name, *on_failure;
 	struct strlist env, mounts;
 };
 
@@ -53,6 +58,19 @@ enum run_output {
 	RUN_OUTPUT_NONE,   /* kept for the result */
 };
 
+/* Whoever runs the command; `exec` is its own. */
+struct run_target {
+	int (*fd)(void *exec); /* to poll for reading, then step() */
+	int (*step)(void *exec, struct cordon_error *err);
+	ssize_t (*write)(void *exec, const void *data, size_t len);
+	int (*stdin_fd)(void *exec); /* to poll for writing; NULL: sink() tells */
+	short (*sink)(void *exec);   /* POLLOUT, POLLERR: as poll(2) would report the command's stdin now */
+	void (*close_stdin)(void *exec);
+	int (*cancel)(void *exec, struct cordon_error *err);
+	int (*resize)(void *exec, unsigned short rows, unsigned short cols);
+};
+extern const struct run_target run_target_local; /* struct cordon_exec */
+
 /* One of our own output descriptors and what it could not take yet. */
 struct run_channel {
 	int fd;
@@ -78,7 +96,8 @@ struct run_io {
 	bool line_open;  /* the last byte read was no line feed */
 	char tail[2][4]; /* the start of a UTF-8 character whose end is still to come, per stream (events only) */
 	size_t tail_len[2];
-	struct cordon_exec *exec;
+	const struct run_target *target;
+	void *exec;
 };
 
 /* From here on signals are seen by the pump only. Release with run_io_end(), which also restores the terminal. */
@@ -91,12 +110,34 @@ bool run_io_window(unsigned short *rows, unsigned short *cols);
 /* The on_output callback; user is the struct run_io. */
 void run_io_output(void *user, enum cordon_stream stream, const void *data, size_t len);
 /* Carries bytes both ways until the command has ended and its output is written, or could not be. */
-int run_io_pump(struct run_io *io, struct cordon_exec *exec, struct cordon_error *err);
+int run_io_pump(struct run_io *io, const struct run_target *target, void *exec, struct cordon_error *err);
 /* Writes a line of our own to stdout, behind what is queued there. */
 void run_io_line(struct run_io *io, const char *text);
 /* Waits until the queues are empty; gives up when a signal ended us. */
 void run_io_flush(struct run_io *io);
 /* errno of the write that failed, 0 if all were fine. */
 int run_io_error(const struct run_io *io);
+
+/* ---- run_report.c ------------------------------------------------------------------------------------------------------------ */
+
+struct run_report {
+	const char *who; /* "cordon run" */
+	const struct run_options *o;
+	struct run_io *io;
+	uint64_t max_output;    /* for the note that output was cut */
+	const char *raise_with; /* … and how to get more; NULL: --max-output */
+	bool begun;             /* past the options: errors are no longer about how we were called */
+};
+
+/* Found out before the command runs, not after: options about output that exclude each other, a --result that cannot be written. */
+int run_check_output(const struct run_options *o, struct cordon_error *err);
+/* Whether our standard input goes to the command. */
+bool run_feeds_stdin(const struct run_options *o, const struct run_program *p);
+/* The first line of --events. */
+int run_start_event(struct run_io *io, const char *sandbox, const char *const *argv, struct cordon_error *err);
+/* The report of a command that ended; returns our exit status. */
+int run_finish(struct run_report *r, const struct cordon_result *ended);
+/* It did not run, or we lost it: the same object and exit status as ever, with the error in it. */
+int run_fail(const struct run_report *r, const struct cordon_error *err);
 
 #endif

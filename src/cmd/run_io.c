@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pump of `cordon run`. Theory of operation:
+ * The pump of `cordon run` and `cordon exec`. Theory of operation:
  *
  * One poll(2) loop carries our stdin to the command, its output to ours, and signals to whom they concern. Nothing in it may block, or
  * Ctrl-C would go unheard: signals are blocked and arrive through a signalfd. Our own stdout is not ours alone (the terminal or pipe is
@@ -43,6 +43,53 @@ static const int fatal_signals[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT,
 
 /* Global since a handler of a fatal signal has nothing else to go by. Written once, before the handlers are installed. */
 static struct termios cooked;
+
+/* ---- whom it pumps for ------------------------------------------------------------------------------------------------------ */
+
+static int local_fd(void *exec)
+{
+	return cordon_exec_fd(exec);
+}
+
+static int local_step(void *exec, struct cordon_error *err)
+{
+	return cordon_exec_step(exec, err);
+}
+
+static ssize_t local_write(void *exec, const void *data, size_t len)
+{
+	return cordon_exec_write(exec, data, len);
+}
+
+static int local_stdin_fd(void *exec)
+{
+	return cordon_exec_stdin_fd(exec);
+}
+
+static void local_close_stdin(void *exec)
+{
+	cordon_exec_close_stdin(exec);
+}
+
+static int local_cancel(void *exec, struct cordon_error *err)
+{
+	return cordon_exec_cancel(exec, err);
+}
+
+static int local_resize(void *exec, unsigned short rows, unsigned short cols)
+{
+	return cordon_exec_resize(exec, rows, cols);
+}
+
+const struct run_target run_target_local = {
+	.fd = local_fd,
+	.step = local_step,
+	.write = local_write,
+	.stdin_fd = local_stdin_fd,
+	.close_stdin = local_close_stdin,
+	.cancel = local_cancel,
+	.resize = local_resize,
+};
 
 /* ---- the terminal ------------------------------------------------------------------------------------------------------------ */
 
@@ -254,7 +301,7 @@ static void stop_feeding(struct run_io *io)
 static void give_input(struct run_io *io)
 {
 	while (io->input_sent < io->input_len) {
-		ssize_t n = cordon_exec_write(io->exec, io->input + io->input_sent, io->input_len - io->input_sent);
+		ssize_t n = io->target->write(io->exec, io->input + io->input_sent, io->input_len - io->input_sent);
 
 		if (n < 0) {
 			stop_feeding(io); /* the command has closed its stdin: what is left is nobody's */
@@ -273,7 +320,7 @@ static void end_input(struct run_io *io)
 {
 	io->input_ended = true;
 	if (!io->tty) {
-		cordon_exec_close_stdin(io->exec);
+		io->target->close_stdin(io->exec);
 		stop_feeding(io);
 		return;
 	}
@@ -321,13 +368,13 @@ static int handle_signal(struct run_io *io, int signo, struct cordon_error *err)
 		if (signo == SIGCONT && io->raw)
 			set_raw(); /* the shell has had the terminal meanwhile */
 		if (io->exec && run_io_window(&rows, &cols))
-			cordon_exec_resize(io->exec, rows, cols); /* does nothing without a terminal */
+			io->target->resize(io->exec, rows, cols); /* does nothing without a terminal */
 		return 0;
 	}
 	if (io->ended_by)
 		return 0; /* the tree is being ended already */
 	io->ended_by = signo;
-	return io->exec ? cordon_exec_cancel(io->exec, err) : 0;
+	return io->exec ? io->target->cancel(io->exec, err) : 0;
 }
 
 static int take_signals(struct run_io *io, struct cordon_error *err)
@@ -348,17 +395,19 @@ static int pump_once(struct run_io *io, struct cordon_error *err)
 	bool sink = io->feed && !(io->input_ended && io->input_len == 0);
 	/* Once it is being ended, it is seen to its end whoever reads. */
 	bool hold = !io->ended_by && !run_io_error(io) && (channel_queued(&io->out) > QUEUE_LONG || channel_queued(&io->err) > QUEUE_LONG);
+	/* Once there is room, waiting for more of it would spin; errors are reported anyway. */
+	short sink_events = want_input ? 0 : POLLOUT;
+	short sink_told = sink && io->target->sink ? (short)(io->target->sink(io->exec) & (sink_events | POLLERR)) : 0;
 	struct pollfd p[COUNT] = {
-		[EXEC] = {.fd = hold ? -1 : cordon_exec_fd(io->exec), .events = POLLIN},
+		[EXEC] = {.fd = hold ? -1 : io->target->fd(io->exec), .events = POLLIN},
 		[SIGNALS] = {.fd = io->signals, .events = POLLIN},
 		[SOURCE] = {.fd = want_input ? STDIN_FILENO : -1, .events = POLLIN},
-		/* Once there is room, waiting for more of it would spin; errors are reported anyway. */
-		[SINK] = {.fd = sink ? cordon_exec_stdin_fd(io->exec) : -1, .events = want_input ? 0 : POLLOUT},
+		[SINK] = {.fd = sink && io->target->stdin_fd ? io->target->stdin_fd(io->exec) : -1, .events = sink_events},
 		[OUT] = {.fd = channel_queued(&io->out) ? io->out.fd : -1, .events = POLLOUT},
 		[ERR] = {.fd = channel_queued(&io->err) ? io->err.fd : -1, .events = POLLOUT},
 	};
 
-	if (poll(p, COUNT, -1) < 0)
+	if (poll(p, COUNT, sink_told ? 0 : -1) < 0)
 		return errno == EINTR ? 1 : err_sys(err, "cannot wait for the command");
 	if (p[SIGNALS].revents && take_signals(io, err) < 0)
 		return -1;
@@ -368,23 +417,24 @@ static int pump_once(struct run_io *io, struct cordon_error *err)
 		channel_drain(&io->err);
 	if (p[SOURCE].revents)
 		take_input(io);
-	if (p[SINK].revents && io->feed)
-		sink_changed(io, p[SINK].revents);
-	return p[EXEC].revents ? cordon_exec_step(io->exec, err) : 1;
+	if ((p[SINK].revents || sink_told) && io->feed)
+		sink_changed(io, (short)(p[SINK].revents | sink_told));
+	return p[EXEC].revents ? io->target->step(io->exec, err) : 1;
 }
 
-int run_io_pump(struct run_io *io, struct cordon_exec *exec, struct cordon_error *err)
+int run_io_pump(struct run_io *io, const struct run_target *target, void *exec, struct cordon_error *err)
 {
 	bool cancelled = false;
 	int running = 1;
 
+	io->target = target;
 	io->exec = exec;
 	while (running > 0) {
 		running = pump_once(io, err);
 		/* Nobody hears the command any more: it ends as a writer into a closed pipe would. */
 		if (running > 0 && run_io_error(io) && !cancelled) {
 			cancelled = true;
-			if (cordon_exec_cancel(exec, err) < 0)
+			if (target->cancel(exec, err) < 0)
 				running = -1;
 		}
 	}

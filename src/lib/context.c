@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -30,21 +29,6 @@ extern const char launcher_blob[], launcher_blob_end[];
 const char *cordon_version(void)
 {
 	return CORDON_VERSION;
-}
-
-void id_new(char id[21])
-{
-	static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	unsigned char raw[64];
-	size_t n = 0;
-	while (n < 20) {
-		if (getrandom(raw, sizeof(raw), 0) < 0)
-			abort(); /* only with bad arguments */
-		for (size_t i = 0; i < sizeof(raw) && n < 20; i++)
-			if (raw[i] < 252) /* 7 × 36: no letter is likelier than another */
-				id[n++] = alphabet[raw[i] % 36];
-	}
-	id[20] = '\0';
 }
 
 /*
@@ -134,7 +118,7 @@ static int start_launcher(struct cordon *c, struct cordon_error *err)
 	return 0;
 }
 
-static char *find_home(struct cordon_error *err)
+char *context_find_home(struct cordon_error *err)
 {
 	const char *set = getenv("CORDON_HOME"), *user = getenv("HOME"), *state = getenv("XDG_STATE_HOME");
 	char path[4096];
@@ -167,7 +151,7 @@ int cordon_open(struct cordon **out, struct cordon_error *err)
 	if (!c)
 		return err_sys(err, "cannot open a context");
 	c->requests = -1;
-	c->home = find_home(err);
+	c->home = context_find_home(err);
 	if (!c->home || start_launcher(c, err) < 0) {
 		cordon_close(c);
 		return -1;

@@ -5,13 +5,17 @@
 
 #include <sys/types.h>
 
+#include "base/err.h"
+
+#include "base/id.h"
+
 struct cordon {
 	int requests; /* socket to the launcher; a message is one atomic send, so threads need no lock */
 	pid_t launcher;
 	char *home; /* $CORDON_HOME, absolute */
 };
 
-/* A random id, [a-z0-9]{20}. */
-void id_new(char id[21]);
+/* $CORDON_HOME, or where it is by default. To be released with free(). */
+char *context_find_home(struct cordon_error *err);
 
 #endif

@@ -117,12 +117,13 @@ static int start(struct cordon_exec *e, const struct cordon_exec_options *o, str
 		.tty = e->tty,
 		.rows = o->rows,
 		.cols = o->cols,
-		.timeout_ms = e->sandbox->policy.limits.timeout_ms,
+		.timeout_ms = e->timeout_ms,
 		.files = e->sandbox->policy.limits.files,
 		.cwd = o->cwd ? o->cwd : "/app",
 	};
 	if (!o->argv || !o->argv[0])
 		return err_set(err, CORDON_ERR_INPUT, "no command given");
+	spec.tracked = e->sandbox->live != NULL;
 	if (spec.cwd[0] != '/')
 		return err_set(err, CORDON_ERR_INPUT, "working directory '%.200s' is not an absolute path inside the sandbox", spec.cwd);
 	if (make_channels(e, t, err) < 0 || policy_environment(&e->sandbox->policy, environ, o->env, &env, err) < 0)
@@ -145,9 +146,32 @@ static int start(struct cordon_exec *e, const struct cordon_exec_options *o, str
 	}
 	close_ends(t);
 	*t = (struct ends){-1, {-1, -1, -1}};
-	if (sandbox_ready(e->sandbox, err) < 0 || wait_started(e, err) < 0 || watch(e, e->sock, err) < 0 || watch(e, e->out.fd, err) < 0)
+	if (sandbox_ready(e->sandbox, err) < 0 || wait_started(e, err) < 0 || watch(e, e->sock, err) < 0)
+		return -1;
+	e->running = true;
+	if (watch(e, e->out.fd, err) < 0)
 		return -1;
 	return e->err_stream.fd >= 0 ? watch(e, e->err_stream.fd, err) : 0;
+}
+
+/* The policy, and what this exec wants otherwise. */
+static int apply_settings(struct cordon_exec *e, const struct cordon_exec_options *o, struct cordon_error *err)
+{
+	const struct cordon_policy *p = &e->sandbox->policy;
+	e->timeout_ms = o->timeout_ms == 0 ? p->limits.timeout_ms : o->timeout_ms < 0 ? 0 : (uint64_t)o->timeout_ms;
+	e->on_exit = p->transaction.exit;
+	e->on_abort = p->transaction.abort;
+	memcpy(e->ok, o->ok ? o->ok : p->transaction.ok, sizeof(e->ok));
+	if ((o->flags & CORDON_EXEC_ENDLESS) && !(o->flags & CORDON_EXEC_DISCARD))
+		return err_set(err, CORDON_ERR_INPUT, "CORDON_EXEC_ENDLESS needs CORDON_EXEC_DISCARD");
+	if (!o->on_failure)
+		return 0;
+	for (unsigned i = 0; i < TX_ACTION_COUNT; i++)
+		if (strcmp(o->on_failure, tx_action_names[i]) == 0) {
+			e->on_exit = e->on_abort = (enum tx_action)i;
+			return 0;
+		}
+	return err_set(err, CORDON_ERR_INPUT, "on_failure is '%.60s'; rollback and keep are known", o->on_failure);
 }
 
 int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct cordon_exec **out,
@@ -167,7 +191,11 @@ int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_o
 	e->out.kept.cap = e->err_stream.kept.cap = (size_t)sandbox->policy.limits.max_output;
 	e->on_output = options->on_output;
 	e->user = options->user;
-	int r = start(e, options, &theirs, err);
+	int r = apply_settings(e, options, err);
+	if (r == 0)
+		r = exec_transaction_begin(e, options->argv, err);
+	if (r == 0)
+		r = start(e, options, &theirs, err);
 	close_ends(&theirs);
 	if (r < 0) {
 		cordon_exec_free(e);
@@ -183,7 +211,7 @@ int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_o
 static int take_output(struct cordon_exec *e, struct stream *s, enum cordon_stream which, const char *data, size_t len,
                        struct cordon_error *err)
 {
-	uint64_t limit = e->tty ? UINT64_MAX : e->sandbox->policy.limits.max_output;
+	uint64_t limit = e->tty || (e->flags & CORDON_EXEC_ENDLESS) ? UINT64_MAX : e->sandbox->policy.limits.max_output;
 	uint64_t room = s->seen < limit ? limit - s->seen : 0;
 	s->seen += len;
 	if (len > room) {
@@ -291,7 +319,7 @@ static int step(struct cordon_exec *e, int timeout, struct cordon_error *err)
 	cordon_exec_close_stdin(e);
 	result_fill(e);
 	e->done = true;
-	return 0;
+	return exec_transaction_end(e, err);
 }
 
 int cordon_exec_fd(const struct cordon_exec *e)
@@ -384,11 +412,21 @@ void cordon_exec_free(struct cordon_exec *e)
 {
 	if (!e)
 		return;
+	if (e->begun && e->running && !e->done && cordon_exec_cancel(e, NULL) == 0)
+		cordon_exec_wait(e, NULL); /* its layer cannot be put away before the last of its processes is gone */
 	int *fds[] = {&e->epoll, &e->sock, &e->input, &e->out.fd, &e->err_stream.fd}; /* closing the socket ends the command */
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		cleanup_fd(fds[i]);
+	if (!e->done)
+		exec_transaction_end(e, NULL);
 	buf_free(&e->out.kept);
 	buf_free(&e->err_stream.kept);
+	live_tx_free(&e->tx);
+	changes_free(&e->changes);
+	free(e->listed);
+	commit_report_free(&e->report);
+	free(e->conflicts);
+	free(e->command);
 	sandbox_unref(e->sandbox);
 	free(e);
 }

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/buf.h"
 #include "cordon.h"
+#include "lib/live.h"
 
 struct cordon_sandbox {
 	struct cordon *ctx;
@@ -17,10 +18,23 @@ struct cordon_sandbox {
 	struct cordon_policy policy;
 	pthread_mutex_t lock;       /* over waiting for it to be ready */
 	struct cordon_error failed; /* why it never will be */
-	atomic_uint refs;           /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
+	struct live *live;          /* one that stays on disk; NULL: none */
+	bool started;               /* a live one runs */
+	bool stopped;               /* … and was ended */
+	bool frozen;
+	struct cordon_exec *alone; /* the exec that has its transaction now */
+	int64_t birth_ns;          /* CLOCK_REALTIME when it was made */
+	atomic_uint refs;          /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
 };
 
 void sandbox_unref(struct cordon_sandbox *s);
+/* Ends everything inside one that stays, and waits for it; the next exec starts it anew. */
+void sandbox_halt(struct cordon_sandbox *s);
+
+/* As cordon_sandbox_open(); who: what others are told who want it. */
+int sandbox_open(struct cordon *ctx, const char *what, const char *who, struct cordon_sandbox **out, struct cordon_error *err);
+/* Ends a live one and seals what it holds; what cordon_sandbox_destroy() does without telling how it went. */
+int sandbox_stop(struct cordon_sandbox *s, struct cordon_error *err);
 
 /* Waits for a lazily created sandbox; the same answer for every caller. */
 int sandbox_ready(struct cordon_sandbox *s, struct cordon_error *err);
@@ -40,21 +54,42 @@ struct cordon_exec {
 	int input; /* the command's stdin (or the terminal's master), non-blocking; -1: closed */
 	bool tty;
 	unsigned flags;
+	uint64_t timeout_ms; /* 0: none */
+	enum tx_action on_exit, on_abort;
+	uint8_t ok[32];
 	void (*on_output)(void *user, enum cordon_stream stream, const void *data, size_t len);
 	void *user;
 	struct stream out, err_stream;
 	uint64_t started_us;
+	bool running;     /* it was started: there will be an end to see */
 	atomic_bool over; /* its end was seen; cordon_exec_signal() may ask from another thread */
 	bool exited;      /* the report of its end came */
 	bool lost;        /* the sandbox went away without one */
 	struct exited_msg end;
 	bool done;
 	struct cordon_result result;
+	struct live_tx tx;
+	bool begun;                   /* tx was begun and not ended */
+	struct changes changes;       /* of a sandbox that does not stay */
+	struct cordon_change *listed; /* what the result points to */
+	char *command;                /* for the history */
+	int64_t oom_before;           /* kills of earlier execs */
+	struct commit_report report;  /* of cordon_exec_commit() */
+	struct cordon_conflict *conflicts;
 	char error_text[256], hint_text[128], weak_text[64];
 };
 
 /* Microseconds of the clock that started_us is on. */
 uint64_t exec_clock_us(void);
+
+/* Before the command starts, and once it is over: its transaction. */
+int exec_transaction_begin(struct cordon_exec *e, const char *const *argv, struct cordon_error *err);
+int exec_transaction_end(struct cordon_exec *e, struct cordon_error *err);
+/* Once it is over: whether it succeeded, and whether its changes are kept, by its transaction's settings. */
+bool exec_succeeded(const struct cordon_exec *e);
+bool exec_keeps(const struct cordon_exec *e);
+/* Kills by the kernel for want of memory, in this sandbox so far. */
+int64_t result_oom_kills(const struct backend_sandbox *s);
 
 /* Fills in e->result from what is known once the exec is over. */
 void result_fill(struct cordon_exec *e);

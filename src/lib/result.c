@@ -18,8 +18,6 @@
 #include "sandbox/limits.h"
 #include "sandbox/watch.h"
 
-#define MAX_COUNTED 100000 /* changes are counted up to here */
-
 /* ---- usage ------------------------------------------------------------------------------------------------------------------- */
 
 /* From a file of the cgroup or, if that is gone already, from what the launcher kept of it. */
@@ -96,42 +94,11 @@ static void fill_usage(struct cordon_exec *e, const struct watch_record *watched
 		u->pids_peak--; /* init */
 }
 
-/* ---- changes ----------------------------------------------------------------------------------------------------------------- */
-
-/* Everything in the upper layer but the directories that only lead to something. Depth is bounded by the path length limit inside. */
-static void count_changes(int fd, int64_t *count, int depth)
+int64_t result_oom_kills(const struct backend_sandbox *s)
 {
-	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-	int64_t here = 0;
-	if (!dir) {
-		cleanup_fd(&fd);
-		return;
-	}
-	while (*count < MAX_COUNTED && (entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		here++;
-		if (entry->d_type == DT_DIR && depth < 256)
-			count_changes(openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), count, depth + 1);
-		else
-			(*count)++;
-	}
-	if (here == 0 && depth > 0)
-		(*count)++;
-}
-
-static void fill_changes(struct cordon_exec *e)
-{
-	const struct backend_sandbox *s = &e->sandbox->state;
-	e->result.changes = -1;
-	if (!s->seeded || s->fds[CREATED_SCRATCH] < 0)
-		return;
-	int fd = openat(s->fds[CREATED_SCRATCH], "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	e->result.changes = 0;
-	count_changes(fd, &e->result.changes, 0);
+	int64_t kills = 0;
+	read_number(s, CREATED_OOM, "oom_kill", &kills);
+	return kills;
 }
 
 /* ---- reason ------------------------------------------------------------------------------------------------------------------ */
@@ -158,13 +125,12 @@ static void fill_reason(struct cordon_exec *e, const struct watch_record *watche
 	const struct policy_limits *limits = &e->sandbox->policy.limits;
 	const int status = e->end.status;
 	const bool killed = e->lost || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	int64_t oom_kills = 0;
+	const int64_t oom_kills = result_oom_kills(&e->sandbox->state) - e->oom_before;
 	char text[32];
 
-	read_number(&e->sandbox->state, CREATED_OOM, "oom_kill", &oom_kills);
 	if (e->end.timed_out) {
 		ended(e, "timeout", 124, SIGKILL);
-		explain(e, "timed out after", units_format_duration(limits->timeout_ms, text), "--timeout");
+		explain(e, "timed out after", units_format_duration(e->timeout_ms, text), "--timeout");
 	} else if (e->end.cancelled) {
 		ended(e, "cancelled", 128 + SIGKILL, SIGKILL);
 	} else if (killed && (watched->over_memory || oom_kills > 0)) {
@@ -212,8 +178,9 @@ void result_fill(struct cordon_exec *e)
 	struct cordon_result *r = &e->result;
 	const struct backend_sandbox *s = &e->sandbox->state;
 	const struct watch_record watched = read_record(s);
-	id_new(r->id);
-	memcpy(r->sandbox, s->id, sizeof(s->id));
+	if (!r->id[0])
+		id_new(r->id);
+	memcpy(r->sandbox, e->sandbox->live ? e->sandbox->live->box.id : s->id, sizeof(s->id));
 	r->stdout_data = e->out.kept.data ? e->out.kept.data : "";
 	r->stdout_len = e->out.kept.len;
 	r->stderr_data = e->err_stream.kept.data ? e->err_stream.kept.data : "";
@@ -223,7 +190,6 @@ void result_fill(struct cordon_exec *e)
 	r->duration_ms = (double)(e->exited ? e->end.duration_us : exec_clock_us() - e->started_us) / 1000;
 	fill_usage(e, &watched);
 	fill_reason(e, &watched);
-	fill_changes(e);
 	fill_weak(e);
 }
 
@@ -255,22 +221,38 @@ static void usage_json(struct json *j, const struct cordon_usage *u)
 	json_end(j);
 }
 
-static void transaction_json(struct json *j, const struct cordon_result *r)
+static void transaction_json(struct json *j, const struct cordon_transaction *t)
 {
 	json_key(j, "transaction");
 	json_object(j);
-	json_kstr(j, "outcome", "none");
-	json_kstr(j, "before", NULL);
-	json_kstr(j, "after", NULL);
+	json_kstr(j, "outcome", t->outcome ? t->outcome : "none");
+	json_kstr(j, "before", t->before[0] ? t->before : NULL);
+	json_kstr(j, "after", t->after[0] ? t->after : NULL);
 	json_key(j, "changes");
 	json_array(j);
+	for (size_t i = 0; i < t->change_count; i++) {
+		json_object(j);
+		json_kstr(j, "op", t->changes[i].op);
+		json_kstr(j, "path", t->changes[i].path);
+		json_kint(j, "bytes", (int64_t)t->changes[i].bytes);
+		json_end(j);
+	}
 	json_end(j);
-	json_kint(j, "changes_total", MAX(r->changes, (int64_t)0));
+	json_kint(j, "changes_total", MAX(t->changes_total, (int64_t)0));
 	json_key(j, "conflicts");
 	json_array(j);
+	for (size_t i = 0; i < t->conflict_count; i++) {
+		json_object(j);
+		json_kstr(j, "kind", t->conflicts[i].kind);
+		json_kstr(j, "path", t->conflicts[i].path);
+		json_kstr(j, "why", t->conflicts[i].why);
+		json_end(j);
+	}
 	json_end(j);
 	json_key(j, "services");
 	json_array(j);
+	for (size_t i = 0; i < t->service_count; i++)
+		json_str(j, t->services[i]);
 	json_end(j);
 	json_end(j);
 }
@@ -303,7 +285,7 @@ char *cordon_result_json(const struct cordon_result *r)
 	json_end(&j);
 	json_kdouble(&j, "duration_ms", r->duration_ms);
 	usage_json(&j, &r->usage);
-	transaction_json(&j, r);
+	transaction_json(&j, &r->transaction);
 	json_key(&j, "denials");
 	json_array(&j);
 	json_end(&j);

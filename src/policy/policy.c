@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/glob.h"
 #include "base/units.h"
 #include "base/util.h"
 
@@ -19,25 +20,38 @@
 #define YEAR_MS ((uint64_t)365 * 24 * 3600 * 1000)
 #define FIELD(member) offsetof(struct cordon_policy, member)
 
+const char *const tx_action_names[] = {[TX_ROLLBACK] = "rollback", [TX_KEEP] = "keep", [TX_ACTION_COUNT] = NULL};
+
 /* The default of a list is written as its items with ", " between them; no item of a default contains that. */
 const struct policy_key policy_keys[] = {
-	{"limits.timeout", POLICY_DURATION, FIELD(limits.timeout_ms), 1, YEAR_MS, "60s", "time a command may take"},
-	{"limits.memory", POLICY_SIZE, FIELD(limits.memory), 4 * MB, PB, "512M", "memory of everything in the sandbox together"},
-	{"limits.cpus", POLICY_CPUS, FIELD(limits.cpus_milli), 10, 1024 * 1000, "1", "CPUs, in whole or in part (0.5)"},
-	{"limits.pids", POLICY_COUNT, FIELD(limits.pids), 1, 100000, "50", "processes and threads at a time"},
-	{"limits.max_output", POLICY_SIZE, FIELD(limits.max_output), 1, GB, "1M", "output that is kept of each stream"},
-	{"limits.disk", POLICY_SIZE, FIELD(limits.disk), MB, PB, "1G", "what may be written to the workspace and the home together"},
-	{"limits.files", POLICY_COUNT, FIELD(limits.files), 16, 1048576, "1024", "open files of one process"},
-	{"limits.strict", POLICY_BOOL, FIELD(limits.strict), 0, 1, "false", "refuse limits that this host can only hold in a weaker form"},
+	{"limits.timeout", POLICY_DURATION, FIELD(limits.timeout_ms), 1, YEAR_MS, "60s", "time a command may take", NULL},
+	{"limits.memory", POLICY_SIZE, FIELD(limits.memory), 4 * MB, PB, "512M", "memory of everything in the sandbox together", NULL},
+	{"limits.cpus", POLICY_CPUS, FIELD(limits.cpus_milli), 10, 1024 * 1000, "1", "CPUs, in whole or in part (0.5)", NULL},
+	{"limits.pids", POLICY_COUNT, FIELD(limits.pids), 1, 100000, "50", "processes and threads at a time", NULL},
+	{"limits.max_output", POLICY_SIZE, FIELD(limits.max_output), 1, GB, "1M", "output that is kept of each stream", NULL},
+	{"limits.disk", POLICY_SIZE, FIELD(limits.disk), MB, PB, "1G", "what may be written to the workspace and the home together", NULL},
+	{"limits.files", POLICY_COUNT, FIELD(limits.files), 16, 1048576, "1024", "open files of one process", NULL},
+	{"limits.strict", POLICY_BOOL, FIELD(limits.strict), 0, 1, "false", "refuse limits that this host can only hold in a weaker form",
+         NULL},
 	{"env.allow", POLICY_LIST, FIELD(env_allow), 0, 0, "LANG, TERM, PYTHONUNBUFFERED",
-         "variables taken over from the caller's environment"},
+         "variables taken over from the caller's environment", NULL},
 	{"env.set", POLICY_ASSIGN_LIST, FIELD(env_set), 0, 0,
-         "HOME=/home/user, PATH=/usr/local/bin:/usr/bin:/bin, USER=user, LOGNAME=user, SHELL=/bin/sh, TMPDIR=/tmp",
-         "variables with a value, as NAME=VALUE"},
-	{"mounts.read", POLICY_LIST, FIELD(mounts_read), 0, 0, NULL, "host paths that may be mounted read-only"},
-	{"mounts.write", POLICY_LIST, FIELD(mounts_write), 0, 0, NULL, "host paths that may be mounted writable"},
-	{"mounts.forbid", POLICY_LIST, FIELD(mounts_forbid), 0, 0, NULL, "host paths that may not be mounted, besides the built-in ones"},
-	{"weak.allow", POLICY_LIST, FIELD(weak_allow), 0, 0, NULL, "guarantees that may be weaker: memory, pids, cpu, disk, landlock"},
+         "HOME=/home/user, PATH=" POLICY_PATH ", USER=user, LOGNAME=user, SHELL=/bin/sh, TMPDIR=/tmp",
+         "variables with a value, as NAME=VALUE", NULL},
+	{"mounts.read", POLICY_LIST, FIELD(mounts_read), 0, 0, NULL, "host paths that may be mounted read-only", NULL},
+	{"mounts.write", POLICY_LIST, FIELD(mounts_write), 0, 0, NULL, "host paths that may be mounted writable", NULL},
+	{"mounts.forbid", POLICY_LIST, FIELD(mounts_forbid), 0, 0, NULL, "host paths that may not be mounted, besides the built-in ones",
+         NULL},
+	{"weak.allow", POLICY_LIST, FIELD(weak_allow), 0, 0, NULL, "guarantees that may be weaker: memory, pids, cpu, disk, landlock",
+         NULL},
+	{"transaction.exit", POLICY_WORD, FIELD(transaction.exit), 0, 0, "rollback", "changes of a command that fails", tx_action_names},
+	{"transaction.abort", POLICY_WORD, FIELD(transaction.abort), 0, 0, "rollback", "changes of a command that is ended from outside",
+         tx_action_names},
+	{"transaction.denial", POLICY_WORD, FIELD(transaction.denial), 0, 0, "keep", "changes of a command that was refused something",
+         tx_action_names},
+	{"transaction.ok", POLICY_STATUSES, FIELD(transaction.ok), 0, 0, "0", "exit statuses that do not count as failure", NULL},
+	{"transaction.preserve", POLICY_LIST, FIELD(transaction.preserve), 0, 0, NULL,
+         "patterns of paths in the workspace that survive a rollback", NULL},
 };
 const size_t policy_key_count = ARRAY_SIZE(policy_keys);
 
@@ -196,6 +210,76 @@ static int set_bool(struct cordon_policy *p, const struct policy_key *key, const
 	return 0;
 }
 
+static const char *join_words(const char *const *words, size_t count, char *out, size_t size)
+{
+	_cleanup_buf_ struct buf text = {0};
+
+	for (size_t i = 0; i < count; i++)
+		buf_addf(&text, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", words[i]);
+	snprintf(out, size, "%s", text.data ? text.data : "");
+	return out;
+}
+
+static int set_word(struct cordon_policy *p, const struct policy_key *key, const char *value, struct cordon_error *err)
+{
+	const char *near;
+	char words[128];
+	unsigned count = 0;
+
+	for (; key->words[count]; count++) {
+		if (!strcmp(value, key->words[count])) {
+			*(unsigned *)field(p, key) = count; /* what an enum without negative values is */
+			return 0;
+		}
+	}
+	err_set(err, CORDON_ERR_INPUT, "%s: '%.60s' is not known (write %s)", key->name, value,
+	        join_words(key->words, count, words, sizeof(words)));
+	near = nearest_word(value, key->words, count);
+	return near ? err_hint(err, "did you mean '%s'?", near) : -1;
+}
+
+/* ---- exit statuses ------------------------------------------------------------------------------------------------------------ */
+
+static bool parse_status(const char *text, size_t len, uint64_t *status)
+{
+	char digits[4];
+
+	if (len == 0 || len >= sizeof(digits))
+		return false;
+	memcpy(digits, text, len);
+	digits[len] = '\0';
+	return units_parse_count(digits, 0, 255, status, NULL) == 0;
+}
+
+/* Adds one or several with commas between them: all or none. */
+static int set_statuses(struct cordon_policy *p, const struct policy_key *key, const char *value, struct cordon_error *err)
+{
+	uint8_t *now = field(p, key), more[sizeof(p->transaction.ok)];
+
+	memcpy(more, now, sizeof(more));
+	for (const char *s = value;; s++) {
+		uint64_t status;
+		size_t len;
+
+		s += s > value ? strspn(s, " ") : 0;
+		len = strcspn(s, ",");
+		if (!parse_status(s, len, &status))
+			return err_set(err, CORDON_ERR_INPUT, "%s: '%.*s' is not an exit status (write 0 to 255, several as 0,1)",
+			               key->name, (int)MIN(len, (size_t)60), s);
+		more[status / 8] |= (uint8_t)(1u << status % 8);
+		s += len;
+		if (!*s)
+			break;
+	}
+	memcpy(now, more, sizeof(more));
+	return 0;
+}
+
+bool policy_status_ok(const struct cordon_policy *p, int status)
+{
+	return status >= 0 && status <= 255 && (p->transaction.ok[status / 8] >> status % 8 & 1);
+}
+
 /* ---- items of lists ----------------------------------------------------------------------------------------------------------- */
 
 static char *copy_item(const char *value, struct cordon_error *err)
@@ -232,24 +316,19 @@ static bool is_dots(const char *component, size_t len)
 }
 
 /* One form for each path, so that comparing them as strings is right; "." and ".." would need the file system to resolve. */
-static char *check_path(const char *value, struct cordon_error *err)
+static char *normalise(const char *value, const char *what, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf path = {0};
 	char *normal;
 
-	if (value[0] != '/' || strlen(value) >= PATH_MAX) {
-		err_set(err, CORDON_ERR_INPUT, "'%.60s' is not an absolute path (write one that starts with /, at most %d bytes)", value,
-		        PATH_MAX - 1);
-		return NULL;
-	}
 	for (const char *s = value; *s;) {
 		size_t len;
 
 		s += strspn(s, "/");
 		len = strcspn(s, "/");
 		if (is_dots(s, len)) {
-			err_set(err, CORDON_ERR_INPUT, "'%.60s' contains '%.*s' (write an absolute path without . and .. in it)", value,
-			        (int)len, s);
+			err_set(err, CORDON_ERR_INPUT, "'%.60s' contains '%.*s' (write %s without . and .. in it)", value, (int)len, s,
+			        what);
 			return NULL;
 		}
 		if (len > 0)
@@ -263,6 +342,42 @@ static char *check_path(const char *value, struct cordon_error *err)
 	if (!normal)
 		out_of_memory(err);
 	return normal;
+}
+
+static char *check_path(const char *value, struct cordon_error *err)
+{
+	if (value[0] != '/' || strlen(value) >= PATH_MAX) {
+		err_set(err, CORDON_ERR_INPUT, "'%.60s' is not an absolute path (write one that starts with /, at most %d bytes)", value,
+		        PATH_MAX - 1);
+		return NULL;
+	}
+	return normalise(value, "an absolute path", err);
+}
+
+/* "logs/" means what is in it, as in .gitignore. */
+static char *check_glob(const char *value, struct cordon_error *err)
+{
+	_cleanup_free_ char *normal = NULL;
+	_cleanup_buf_ struct buf pattern = {.cap = GLOB_MAX};
+	size_t len = strlen(value);
+	char *result;
+
+	if (len == 0 || value[0] == '/' || len > GLOB_MAX - 2) {
+		err_set(err, CORDON_ERR_INPUT,
+		        "'%.60s' is not a pattern of paths in the workspace (write one such as .coverage or build/**, at most %d bytes)",
+		        value, GLOB_MAX - 2);
+		if (value[0] == '/')
+			err_hint(err, "it is relative to the workspace: no / at the beginning");
+		return NULL;
+	}
+	normal = normalise(value, "a pattern", err);
+	if (!normal)
+		return NULL;
+	buf_addf(&pattern, "%s%s", normal + 1, value[len - 1] == '/' ? "/**" : "");
+	result = buf_steal(&pattern);
+	if (!result)
+		out_of_memory(err);
+	return result;
 }
 
 static char *check_guarantee(const char *value, struct cordon_error *err)
@@ -285,7 +400,7 @@ static const struct {
 	char *(*check)(const char *value, struct cordon_error *err);
 } item_checks[] = {
 	{FIELD(env_allow), check_env_name}, {FIELD(mounts_read), check_path},     {FIELD(mounts_write), check_path},
-	{FIELD(mounts_forbid), check_path}, {FIELD(weak_allow), check_guarantee},
+	{FIELD(mounts_forbid), check_path}, {FIELD(weak_allow), check_guarantee}, {FIELD(transaction.preserve), check_glob},
 };
 
 static char *check_item(const struct policy_key *key, const char *value, struct cordon_error *err)
@@ -328,20 +443,33 @@ const struct policy_key *policy_key_find(const char *name)
 	return NULL;
 }
 
+/* "limits.{timeout,memory}, weak.allow": short enough for a hint. */
 static void list_keys(char *out, size_t size)
 {
 	_cleanup_buf_ struct buf names = {0};
+	const char *section = "";
+	size_t section_len = 0;
 
-	for (size_t i = 0; i < policy_key_count; i++)
-		buf_addf(&names, "%s%s", i > 0 ? ", " : "", policy_keys[i].name);
-	snprintf(out, size, "%s", names.data ? names.data : "");
+	for (size_t i = 0; i < policy_key_count; i++) {
+		const char *name = policy_keys[i].name;
+		bool same = section_len > 0 && !strncmp(name, section, section_len);
+
+		if (!same) {
+			buf_add_str(&names, i > 0 ? "}, " : "");
+			section = name;
+			section_len = strcspn(name, ".") + 1;
+			buf_addf(&names, "%.*s{", (int)section_len, name);
+		}
+		buf_addf(&names, "%s%s", same ? "," : "", name + section_len);
+	}
+	snprintf(out, size, "%s}", names.data ? names.data : "{");
 }
 
 static int unknown_key(const char *key, struct cordon_error *err)
 {
 	const char *full[ARRAY_SIZE(policy_keys)], *last[ARRAY_SIZE(policy_keys)];
 	const char *near;
-	char keys[256];
+	char keys[256]; /* as long as a hint */
 
 	for (size_t i = 0; i < ARRAY_SIZE(policy_keys); i++) {
 		full[i] = policy_keys[i].name;
@@ -375,6 +503,10 @@ int policy_set(struct cordon_policy *p, const char *key, const char *value, stru
 		return set_number(p, k, value, err);
 	case POLICY_BOOL:
 		return set_bool(p, k, value, err);
+	case POLICY_WORD:
+		return set_word(p, k, value, err);
+	case POLICY_STATUSES:
+		return set_statuses(p, k, value, err);
 	case POLICY_LIST:
 	case POLICY_ASSIGN_LIST:
 		return set_list(p, k, value, err);
@@ -423,7 +555,10 @@ void policy_clear(struct cordon_policy *p)
 /* `to` is overwritten, so it need not be initialised; it is empty after a failure. */
 int policy_copy(struct cordon_policy *to, const struct cordon_policy *from, struct cordon_error *err)
 {
-	*to = (struct cordon_policy){.limits = from->limits};
+	*to = *from;
+	for (size_t i = 0; i < policy_key_count; i++) /* the lists are still those of the other one */
+		if (is_list(&policy_keys[i]))
+			*(struct strlist *)field(to, &policy_keys[i]) = (struct strlist){0};
 	for (size_t i = 0; i < policy_key_count; i++) {
 		const struct policy_key *key = &policy_keys[i];
 		const struct strlist *list = (const void *)((const char *)from + key->offset);

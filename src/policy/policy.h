@@ -12,6 +12,8 @@
 
 #include "base/err.h"
 
+#define POLICY_PATH "/usr/local/bin:/usr/bin:/bin" /* inside, unless the policy says otherwise */
+
 struct strlist {
 	char **items; /* NULL-terminated once it has an item; NULL while empty */
 	size_t count;
@@ -34,6 +36,18 @@ struct policy_limits {
 	bool strict;         /* refuse limits that this host can only hold in a weaker form */
 };
 
+enum tx_action { TX_ROLLBACK, TX_KEEP, TX_ACTION_COUNT };
+extern const char *const tx_action_names[TX_ACTION_COUNT + 1]; /* "rollback", "keep", NULL */
+
+/* What becomes of the changes of a command. */
+struct policy_transaction {
+	enum tx_action exit;     /* it ended with a status that is not in `ok` */
+	enum tx_action abort;    /* signal, timeout, out of memory, cancelled, refused */
+	enum tx_action denial;   /* it succeeded, but was refused something on the way */
+	uint8_t ok[32];          /* exit statuses that count as success, one bit each: see policy_status_ok() */
+	struct strlist preserve; /* patterns (base/glob.h) of paths in the workspace that survive a rollback */
+};
+
 /* `struct cordon_policy` in the public header. */
 struct cordon_policy {
 	struct policy_limits limits;
@@ -43,9 +57,21 @@ struct cordon_policy {
 	struct strlist mounts_write;  /* … that may be mounted writable (and read-only) */
 	struct strlist mounts_forbid; /* in addition to the built-in list, which nothing overrides */
 	struct strlist weak_allow;    /* guarantees that may be weaker: "memory", "landlock" … */
+	struct policy_transaction transaction;
 };
 
-enum policy_type { POLICY_SIZE, POLICY_DURATION, POLICY_CPUS, POLICY_COUNT, POLICY_BOOL, POLICY_LIST, POLICY_ASSIGN_LIST };
+/* POLICY_LIST, POLICY_ASSIGN_LIST and POLICY_STATUSES are lists: setting them adds. */
+enum policy_type {
+	POLICY_SIZE,
+	POLICY_DURATION,
+	POLICY_CPUS,
+	POLICY_COUNT,
+	POLICY_BOOL,
+	POLICY_WORD, /* an enum; one of `words` */
+	POLICY_LIST,
+	POLICY_ASSIGN_LIST,
+	POLICY_STATUSES, /* exit statuses, "0,1"; a bitmap */
+};
 
 struct policy_key {
 	const char *name; /* "limits.memory" */
@@ -54,6 +80,7 @@ struct policy_key {
 	uint64_t min, max;
 	const char *fallback; /* the default profile's value, in the form a user would write; NULL: empty */
 	const char *help;
+	const char *const *words; /* of POLICY_WORD, in the order of the enum; ends with NULL */
 };
 
 extern const struct policy_key policy_keys[];
@@ -66,8 +93,17 @@ int policy_copy(struct cordon_policy *to, const struct cordon_policy *from, stru
 int policy_set(struct cordon_policy *p, const char *key, const char *value, struct cordon_error *err);
 const struct policy_key *policy_key_find(const char *name);
 
+/* True if transaction.ok holds this exit status. */
+bool policy_status_ok(const struct cordon_policy *p, int status);
+
 /* Built-in forbidden host paths (D2); "~/" is the caller's home. NULL-terminated. */
 extern const char *const policy_forbidden_mounts[];
+
+/*
+ * That list with "~" spelled out: as `home` (the environment's; NULL or relative: none) and as the user database has it, since sudo and
+ * daemons change the one. Added to `out`.
+ */
+int policy_forbidden_paths(const char *home, struct strlist *out, struct cordon_error *err);
 
 /*
  * Builds the environment of a command: env.allow from `host`, then env.set, then extra. NULL-terminated, one allocation per string;

@@ -20,6 +20,7 @@
 #include "sandbox/landlock.h"
 #include "sandbox/mounts.h"
 #include "sandbox/namespaces.h"
+#include "sandbox/renames.h"
 
 #ifndef CLONE_NEWCGROUP
 #define CLONE_NEWCGROUP 0x02000000
@@ -46,7 +47,8 @@ static int get_sources(void *arg, struct mount_sources *out, struct cordon_error
 	struct birth *b = arg;
 	if (receive_sources(b, out, err) < 0)
 		return -1;
-	return b->ids->mode == IDMAP_SELF ? mounts_prepare(b->spec, b->scratch, b->ids, out, err) : 0;
+	struct mounts_cache cache = MOUNTS_NO_CACHE;
+	return b->ids->mode == IDMAP_SELF ? mounts_prepare(b->spec, b->scratch, b->ids, &cache, out, err) : 0;
 }
 
 /* The v1 cgroups are made by the launcher while we build; their namespace must be made after they were entered. */
@@ -86,7 +88,7 @@ static int pin_cpus(uint64_t milli, struct cordon_error *err)
 	return 0;
 }
 
-static int make_ruleset(const struct sandbox_spec *spec, struct cordon_error *err)
+int birth_ruleset(const struct sandbox_spec *spec, struct cordon_error *err)
 {
 	if (spec->weaken & WEAKEN_LANDLOCK)
 		return -1;
@@ -101,13 +103,17 @@ static int make_ruleset(const struct sandbox_spec *spec, struct cordon_error *er
 	return landlock_ruleset(rules, spec->rule_count, err);
 }
 
-/* What the watcher has to look at can only be opened in here. */
+/* What the watcher has to look at can only be opened in here, and the way back into a sandbox that lives on. */
 static int send_view(struct birth *b, const struct mounts_view *view, struct cordon_error *err)
 {
-	const int fds[] = {view->proc_fd, view->root_fd};
+	_cleanup_fd_ int user = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC), mount = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	const int fds[] = {view->proc_fd, view->root_fd, user, mount};
+	const bool live = b->spec->flags & SPEC_LIVE;
 	if (view->proc_fd < 0)
 		return 0; /* weakened builds only */
-	return wire_send(b->handshake, WIRE_READY, NULL, fds, ARRAY_SIZE(fds), err);
+	if (live && (user < 0 || mount < 0))
+		return err_sys(err, "cannot open the namespaces");
+	return wire_send(b->handshake, WIRE_READY, NULL, fds, live ? 4 : 2, err);
 }
 
 /*
@@ -152,15 +158,18 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 		return -1;
 	if (enter_cgroups(b, err) < 0 || send_view(b, &view, err) < 0)
 		return -1;
+	if ((spec->flags & SPEC_LIVE) && mounts_open_trees(config->trees, err) < 0)
+		return -1;
 	if (landlock_abi() > 0) {
-		config->landlock_fd = make_ruleset(spec, err);
+		config->landlock_fd = birth_ruleset(spec, err);
 		if (config->landlock_fd < 0 && !(spec->weaken & WEAKEN_LANDLOCK))
 			return -1;
 	}
 	static struct seccomp_program program;
 	if (!(spec->weaken & WEAKEN_SECCOMP)) {
 		unsigned flags = (b->limits->cpu == LIMIT_RLIMIT ? SECCOMP_PIN_CPUS : 0) | (mounts_writable(spec) ? SECCOMP_NO_SETID : 0);
-		if (seccomp_compile(flags, &program, err) < 0)
+		config->renames = renames_needed(spec);
+		if (seccomp_compile(flags | (config->renames ? SECCOMP_NOTIFY : 0), &program, err) < 0)
 			return -1;
 		config->seccomp = &program;
 	}
@@ -170,12 +179,12 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 /* Last, when nothing more has to be set up. */
 static int lock_down(struct birth *b, struct init_config *config, struct cordon_error *err)
 {
-	const uint64_t keep = 1ull << CAP_KILL | 1ull << CAP_SETUID | 1ull << CAP_SETGID;
+	const uint64_t keep = 1ull << CAP_KILL | 1ull << CAP_SETUID | 1ull << CAP_SETGID | (config->renames ? 1ull << CAP_SYS_PTRACE : 0);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int i = 0; i < 3; i++)
 		if (null < 0 || dup2(null, i) < 0)
 			return err_sys(err, "cannot open /dev/null");
-	int fds[] = {0, 1, 2, config->sock, config->landlock_fd};
+	int fds[] = {0, 1, 2, config->sock, config->landlock_fd, config->trees[0], config->trees[1]};
 	int r = confine_close_except(fds, ARRAY_SIZE(fds));
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		r = -errno;
@@ -198,11 +207,15 @@ _Noreturn void birth_run(struct birth *b)
 	struct init_config config = {
 		.sock = b->sock,
 		.landlock_fd = -1,
+		.trees = {-1, -1},
+		.rules = b->spec->flags & SPEC_LIVE ? b->spec : NULL,
 		.ids = *b->ids,
 		.disk = b->spec->disk,
 		.data_limit = b->limits->memory == LIMIT_RLIMIT ? b->spec->memory : 0,
 		/* as a user init and the watcher have the same id as the commands and count as two of them */
-		.proc_limit = b->limits->pids == LIMIT_RLIMIT ? b->spec->pids + (b->ids->mode == IDMAP_SELF ? 2 : 0) : 0,
+		.proc_limit = b->limits->pids == LIMIT_RLIMIT
+	                              ? b->spec->pids + (b->ids->mode == IDMAP_SELF ? 2 : 0) + renames_needed(b->spec)
+	                              : 0,
 		.weaken = b->spec->weaken,
 	};
 	die_with_launcher();

@@ -89,31 +89,46 @@ static int probe_limits(struct host *host, const char *forced, struct cordon_err
 	return 0;
 }
 
-static int make_dir(int at, const char *name, mode_t mode, const struct idmap *ids, uint32_t owner, struct cordon_error *err)
+static int make_dir(int at, const char *name, mode_t mode, const struct idmap *ids, uid_t uid, gid_t gid, struct cordon_error *err)
 {
 	if (mkdirat(at, name, mode) < 0)
 		return err_sys(err, "cannot create scratch directory %s", name);
-	uint32_t host_uid = idmap_host_id(ids, owner ? ids->uid : 0), host_gid = idmap_host_id(ids, owner ? ids->gid : 0);
-	if (ids->mode != IDMAP_SELF && fchownat(at, name, host_uid, host_gid, AT_SYMLINK_NOFOLLOW) < 0)
+	if (ids->mode != IDMAP_SELF && fchownat(at, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(err, "cannot give scratch directory %s away", name);
 	return 0;
+}
+
+/* On disk, layers have the ids of the directory they stand on: what is written there looks as if it had been written on the host. */
+static int make_layer(const struct setup_op *op, struct sandbox *s, struct cordon_error *err)
+{
+	uid_t uid = idmap_host_id(&s->ids, s->ids.uid);
+	gid_t gid = idmap_host_id(&s->ids, s->ids.gid);
+	struct stat st;
+	if (s->ids.mode == IDMAP_RANGE && op->source && stat(op->source, &st) == 0) {
+		uid = st.st_uid;
+		gid = st.st_gid;
+	}
+	if (make_dir(s->scratch_fd, op->layers.items[LAYERED_UPPER], 0755, &s->ids, uid, gid, err) < 0)
+		return -1;
+	return make_dir(s->scratch_fd, op->layers.items[LAYERED_WORK], 0700, &s->ids, uid, gid, err);
 }
 
 /* One directory per sandbox, with a sub-directory for each tree that some operation asks for. */
 static int make_scratch(struct host *host, const struct sandbox_spec *spec, struct sandbox *s, struct cordon_error *err)
 {
-	if (make_dir(host->scratch_fd, s->name, 0700, &s->ids, 0, err) < 0)
-		return -1;
+	const uid_t user = idmap_host_id(&s->ids, s->ids.uid);
+	const gid_t group = idmap_host_id(&s->ids, s->ids.gid);
+	if (mkdirat(host->scratch_fd, s->name, 0711) < 0) /* to be passed through from inside; the directory above is ours alone */
+		return err_sys(err, "cannot create scratch directory %s", s->name);
 	s->scratch_gone = false;
 	s->scratch_fd = openat(host->scratch_fd, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->scratch_fd < 0)
 		return err_sys(err, "cannot open scratch directory %s", s->name);
 	for (uint32_t i = 0; i < spec->op_count; i++) {
 		const struct setup_op *op = &spec->ops[i];
-		if (op->kind == OP_SCRATCH && make_dir(s->scratch_fd, op->source, 0755, &s->ids, 1, err) < 0)
+		if (op->kind == OP_SCRATCH && make_dir(s->scratch_fd, op->source, 0755, &s->ids, user, group, err) < 0)
 			return -1;
-		if (op->kind == OP_OVERLAY && (make_dir(s->scratch_fd, "upper", 0755, &s->ids, 1, err) < 0 ||
-		                               make_dir(s->scratch_fd, "work", 0700, &s->ids, 0, err) < 0))
+		if (op->kind == OP_LAYERED && !*op->layers.items[LAYERED_STAGE] && make_layer(op, s, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -225,7 +240,9 @@ static int support_child(struct host *host, const struct sandbox_spec *spec, con
 		return -1;
 	if (send_fds(s, NULL, 0, err) < 0 || make_scratch(host, spec, s, err) < 0)
 		return -1;
-	if (s->ids.mode != IDMAP_SELF && mounts_prepare(spec, scratch, &s->ids, &sources, err) < 0)
+	if (sandbox_open_trees(s, spec, err) < 0)
+		return -1;
+	if (s->ids.mode != IDMAP_SELF && mounts_prepare(spec, scratch, &s->ids, &s->mounts, &sources, err) < 0)
 		return -1;
 	int r = send_fds(s, sources.fds, sources.count, err);
 	mount_sources_close(&sources);
@@ -255,6 +272,10 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	                      .handshake = -1,
 	                      .proc_fd = -1,
 	                      .root_fd = -1,
+	                      .user_ns = -1,
+	                      .mount_ns = -1,
+	                      .tree_fds = {-1, -1},
+	                      .mounts = MOUNTS_NO_CACHE,
 	                      .record_fd = -1,
 	                      .scratch_fd = -1,
 	                      .watch_at_ms = UINT64_MAX,
@@ -271,6 +292,7 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 		return err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
 	if (idmap_take(&host->ids, spec->uid, spec->gid, mounts_show_host_files(spec), &s->ids, err) < 0)
 		return -1;
+	snprintf(s->id, sizeof(s->id), "%s", spec->id);
 	snprintf(s->name, sizeof(s->name), "%s.%s", host->stamp, spec->id); /* from here on there is something to clean up */
 	const struct limits_request want = {.memory = spec->memory, .pids = spec->pids, .cpus_milli = spec->cpus_milli, .disk = spec->disk};
 	if (limits_begin(&host->limits, &want, s->name, &s->limits, err) < 0)
@@ -311,9 +333,11 @@ void sandbox_handshake(struct sandbox *s)
 {
 	_cleanup_msg_ struct wire_msg msg;
 	int r = wire_recv(s->handshake, &msg, NULL);
-	if (r > 0 && msg.fd_count == 2) {
+	if (r > 0 && (msg.fd_count == 2 || msg.fd_count == 4)) {
 		s->proc_fd = wire_take_fd(&msg, 0);
 		s->root_fd = wire_take_fd(&msg, 1);
+		s->user_ns = wire_take_fd(&msg, 2);
+		s->mount_ns = wire_take_fd(&msg, 3);
 		s->watch_at_ms = clock_ms() + (s->limits.memory == LIMIT_RLIMIT ? WATCH_MEMORY_DELAY_MS : WATCH_DELAY_MS);
 	} else if (r != 0) { /* out of descriptors: unwatched is not an option, the limits would not hold */
 		sandbox_kill(s);
@@ -322,13 +346,26 @@ void sandbox_handshake(struct sandbox *s)
 	s->handshake = -1;
 }
 
-/* Opens a writable tree for the watcher, if the sandbox has it. */
-static int open_tree_dir(const struct sandbox *s, const char *name)
+int sandbox_open_trees(struct sandbox *s, const struct sandbox_spec *spec, struct cordon_error *err)
 {
-	int fd = openat(s->scratch_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno != ENOENT)
-		sandbox_kill(s);
-	return fd;
+	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(s->tree_fds); i++) {
+		cleanup_fd(&s->tree_fds[i]);
+		s->tree_fds[i] = -1;
+	}
+	for (uint32_t i = 0; i < spec->op_count && n < ARRAY_SIZE(s->tree_fds); i++) {
+		const struct setup_op *op = &spec->ops[i];
+		if (op->kind != OP_LAYERED && op->kind != OP_SCRATCH)
+			continue;
+		const char *stage = op->kind == OP_LAYERED ? op->layers.items[LAYERED_STAGE] : "";
+		_cleanup_fd_ int at = *stage ? open(stage, O_PATH | O_DIRECTORY | O_CLOEXEC) : fcntl(s->scratch_fd, F_DUPFD_CLOEXEC, 3);
+		const char *name = op->kind == OP_LAYERED ? op->layers.items[LAYERED_UPPER] : op->source;
+		int fd = at < 0 ? -1 : fs_open(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, FS_BENEATH);
+		if (fd < 0)
+			return err_sys(err, "cannot open %s to watch it", name);
+		s->tree_fds[n++] = fd;
+	}
+	return 0;
 }
 
 void sandbox_start_watcher(struct sandbox *s)
@@ -341,14 +378,10 @@ void sandbox_start_watcher(struct sandbox *s)
 	}
 	if (pid > 0) {
 		s->watcher = pid;
-		cleanup_fd(&s->proc_fd);
-		cleanup_fd(&s->root_fd);
-		s->proc_fd = s->root_fd = -1;
 		return;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	prctl(PR_SET_NAME, "cordon-watch", 0, 0, 0);
-	int workspace = open_tree_dir(s, "upper");
 	struct watch_request req = {
 		.memory = s->limits.memory == LIMIT_RLIMIT ? s->memory : 0,
 		.disk = s->disk,
@@ -356,7 +389,7 @@ void sandbox_start_watcher(struct sandbox *s)
 		.init_pidfd = s->pidfd,
 		.proc_fd = s->proc_fd,
 		.tmpfs_fd = s->root_fd,
-		.tree_fds = {workspace >= 0 ? workspace : open_tree_dir(s, "app"), open_tree_dir(s, "home")},
+		.tree_fds = {s->tree_fds[0], s->tree_fds[1]},
 		.oom_fd = s->limits.memory == LIMIT_CGROUP1 ? s->limits.usage_oom_fd : -1,
 		.record_fd = s->record_fd,
 	};
@@ -422,7 +455,8 @@ bool sandbox_clean_up(struct host *host, struct sandbox *s)
 	if (!s->limits_gone || !s->scratch_gone)
 		return false;
 	idmap_release(&host->ids, &s->ids);
-	int *fds[] = {&s->pidfd, &s->handshake, &s->proc_fd, &s->root_fd, &s->record_fd, &s->scratch_fd};
+	int *fds[] = {&s->pidfd,       &s->handshake,   &s->proc_fd,       &s->root_fd,   &s->user_ns,   &s->mount_ns,
+	              &s->tree_fds[0], &s->tree_fds[1], &s->mounts.userns, &s->record_fd, &s->scratch_fd};
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		cleanup_fd(fds[i]);
 	return true;

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "sandbox/idmap.h"
 #include "sandbox/limits.h"
+#include "sandbox/mounts.h"
 #include "sandbox/spec.h"
 
 /* What a launcher has for all its sandboxes. */
@@ -34,12 +35,16 @@ struct sandbox {
 	int busy;       /* attempts at removing the cgroups so far */
 	int removals;   /* attempts at removing the scratch directory so far */
 	char name[128]; /* STAMP.ID */
+	char id[SPEC_ID_LEN + 1];
 	struct idmap ids;
 	struct limits limits;
 	uint64_t disk, memory;
-	uint64_t watch_at_ms; /* when a watcher is due, UINT64_MAX: never */
-	int handshake;        /* our end; closed when no longer needed */
-	int proc_fd, root_fd; /* for the watcher */
+	uint64_t watch_at_ms;  /* when a watcher is due, UINT64_MAX: never */
+	int handshake;         /* our end; closed when no longer needed */
+	int proc_fd, root_fd;  /* for the watcher */
+	int user_ns, mount_ns; /* SPEC_LIVE: to come back to; -1: none */
+	struct mounts_cache mounts;
+	int tree_fds[2]; /* what commands write to on disk, for the watcher; -1: none */
 	int record_fd;
 	int scratch_fd;
 };
@@ -57,6 +62,15 @@ bool sandbox_clean_up(struct host *host, struct sandbox *s);
 
 /* Scratch directories of dead launchers below the current home. */
 void sandbox_sweep(struct host *host);
+
+/*
+ * Exchanges the layers of a live sandbox, by a child process that enters its namespaces; the answer goes to sock, from there. The caller
+ * has seen to it that no command runs inside.
+ */
+void sandbox_relayer(struct host *host, struct sandbox *s, const struct sandbox_spec *spec, int sock);
+
+/* Opens what the operations write to, for the watcher, in place of what it looked at before. */
+int sandbox_open_trees(struct sandbox *s, const struct sandbox_spec *spec, struct cordon_error *err);
 
 uint64_t clock_ms(void);
 

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/fsuid.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -27,27 +28,38 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "sandbox/birth.h"
 #include "sandbox/confine.h"
 #include "sandbox/landlock.h"
+#include "sandbox/reaper.h"
+#include "sandbox/renames.h"
 #include "sandbox/spec.h"
 #include "sandbox/wire.h"
 
 #define MAX_EXECS 64
 #define KILL_PASSES 16
+#define MAX_SUPERVISORS 3 /* of one exec, if the command kills them */
 
 struct running {
 	int sock;  /* the exec's own; closed by the library to end it */
 	pid_t pid; /* 0: free slot; also its session and process group */
 	uint64_t started_us, deadline_us;
 	bool exited, timed_out, cancelled;
+	bool reaped; /* the reaper is gone */
 	int status;
+	pid_t reaper;             /* tracked execs: whose child the command is; 0: ours */
+	int words;                /* the reaper's pipe; -1: none */
 	int starting;             /* the pipe that closes when the exec succeeded; -1 once it has */
 	int terminal;             /* master side, to be sent with the word that it runs; -1: none */
+	int listener;             /* where its renames wait for a supervisor (renames.h); -1: none */
+	int rules;                /* the Landlock ruleset it was started with, for the supervisor; -1: none */
+	pid_t supervisor;         /* 0: none yet, or killed */
+	unsigned supervisors;     /* how many there were */
 	char name[128], cwd[128]; /* for the message if it does not start */
 };
 
 struct init {
-	const struct init_config *config;
+	struct init_config *config;
 	struct running execs[MAX_EXECS];
 	unsigned active;
 	uint64_t cpu_us, maxrss_kb; /* of everything reaped */
@@ -236,9 +248,39 @@ _Noreturn static void child_main(struct launch *l)
 		fail(l, STAGE_TERMINAL, r);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (c->seccomp && (r = seccomp_load(c->seccomp)) < 0)
+	if (c->seccomp && (r = c->renames ? renames_load(c->seccomp, l->report) : seccomp_load(c->seccomp)) < 0)
 		fail(l, STAGE_SECCOMP, r);
 	fail(l, STAGE_EXEC, child_exec(l->spec));
+}
+
+/* The supervisor of an exec's renames: the command's user and limits, and the right to read its memory. */
+_Noreturn static void supervisor_main(const struct init_config *c, const struct running *e)
+{
+	const struct confine_limits limits = {.files = 1024, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || child_user(c) < 0 || confine_capabilities(1ull << CAP_SYS_PTRACE) < 0 ||
+	    confine_rlimits(&limits) < 0)
+		_exit(1);
+	renames_supervise(e->listener, e->rules, c->seccomp, e->supervisors > 0);
+}
+
+/* A rename waits, or (no POLLIN) nobody is left who could make one. */
+static void supervise(struct init *in, struct running *e, short revents)
+{
+	if (!(revents & POLLIN)) {
+		cleanup_fd(&e->listener);
+		e->listener = -1;
+		return;
+	}
+	const bool confinable = e->rules >= 0 || in->config->landlock_fd < 0;
+	pid_t pid = confinable && e->supervisors < MAX_SUPERVISORS ? fork() : -1;
+	if (pid == 0)
+		supervisor_main(in->config, e);
+	if (pid < 0) {
+		renames_decline(e->listener);
+		return;
+	}
+	e->supervisor = pid;
+	e->supervisors++;
 }
 
 /* A terminal of the sandbox's own devpts; the slave belongs to the user. */
@@ -298,23 +340,40 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	} else {
 		memcpy(l.stdio, msg->fds + 1, sizeof(l.stdio));
 	}
-	int report[2];
-	if (pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
+	int report[2], words[2] = {-1, -1};
+	if (in->config->renames ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, report) < 0
+	                        : pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_sys(err, "pipe");
+	if (s->tracked && pipe2(words, O_CLOEXEC | O_NONBLOCK) < 0) {
+		close(report[0]);
+		close(report[1]);
+		return err_sys(err, "pipe");
+	}
 
 	uint64_t started = now_us();
 	pid_t pid = fork();
 	if (pid == 0) {
+		if (s->tracked)
+			reaper_become(words[1]);
 		l.report = report[1];
 		child_main(&l);
 	}
 	close(report[1]);
+	cleanup_fd(&words[1]);
 	if (pid < 0) {
 		close(report[0]);
+		cleanup_fd(&words[0]);
 		return err_sys(err, "cannot start a process");
 	}
-	*slot = (struct running){
-		.sock = wire_take_fd(msg, 0), .pid = pid, .started_us = started, .starting = report[0], .terminal = steal_fd(&master)};
+	*slot = (struct running){.sock = wire_take_fd(msg, 0),
+	                         .pid = pid,
+	                         .reaper = s->tracked ? pid : 0,
+	                         .words = words[0],
+	                         .started_us = started,
+	                         .starting = report[0],
+	                         .terminal = steal_fd(&master),
+	                         .listener = -1,
+	                         .rules = in->config->renames ? fcntl(in->config->landlock_fd, F_DUPFD_CLOEXEC, 0) : -1};
 	slot->deadline_us = s->timeout_ms ? started + s->timeout_ms * 1000 : UINT64_MAX;
 	snprintf(slot->name, sizeof(slot->name), "%s", s->argv.items[0]);
 	snprintf(slot->cwd, sizeof(slot->cwd), "%s", s->cwd);
@@ -327,6 +386,11 @@ static void free_slot(struct init *in, struct running *e)
 	cleanup_fd(&e->sock);
 	cleanup_fd(&e->starting);
 	cleanup_fd(&e->terminal);
+	cleanup_fd(&e->words);
+	cleanup_fd(&e->listener);
+	cleanup_fd(&e->rules);
+	if (e->supervisor)
+		kill(e->supervisor, SIGKILL);
 	*e = (struct running){0};
 	if (--in->active == 0)
 		in->cpu_us = in->maxrss_kb = 0;
@@ -336,15 +400,17 @@ static void free_slot(struct init *in, struct running *e)
 static bool started(struct init *in, struct running *e)
 {
 	struct failure f;
-	ssize_t n = read(e->starting, &f, sizeof(f));
+	ssize_t n = in->config->renames ? renames_receive(e->starting, &f, sizeof(f), &e->listener) : read(e->starting, &f, sizeof(f));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n == (ssize_t)sizeof(f)) {
 		struct cordon_error err = {0};
 		exec_failure(e, &f, e->cwd, &err);
 		report_error(e->sock, &err);
-		if (!e->exited)
-			waitpid(e->pid, NULL, 0);
+		if (e->reaper)
+			kill(e->reaper, SIGKILL);
+		if (!e->exited || e->reaper)
+			waitpid(e->reaper ? e->reaper : e->pid, NULL, 0);
 		free_slot(in, e);
 		return false;
 	}
@@ -358,6 +424,19 @@ static bool started(struct init *in, struct running *e)
 
 /* ---- ending one -------------------------------------------------------------------------------------------------------------- */
 
+/* The reaper says which process is the command, or that it ended. */
+static void hear(struct running *e)
+{
+	struct reaper_word w;
+	while (read(e->words, &w, sizeof(w)) == (ssize_t)sizeof(w)) {
+		e->pid = w.pid;
+		if (w.ended && !e->exited) {
+			e->exited = true;
+			e->status = w.status;
+		}
+	}
+}
+
 static void reap(struct init *in, pid_t pid, int status, const struct rusage *ru)
 {
 	if (!WIFEXITED(status) && !WIFSIGNALED(status))
@@ -366,9 +445,17 @@ static void reap(struct init *in, pid_t pid, int status, const struct rusage *ru
 		(uint64_t)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
 	in->maxrss_kb = MAX(in->maxrss_kb, (uint64_t)ru->ru_maxrss);
 	for (size_t i = 0; i < MAX_EXECS; i++) {
-		if (in->execs[i].pid == pid && !in->execs[i].exited) {
-			in->execs[i].exited = true;
-			in->execs[i].status = status;
+		struct running *e = &in->execs[i];
+		if (e->supervisor == pid)
+			e->supervisor = 0;
+		if (e->pid == pid && !e->reaper && !e->exited) {
+			e->exited = true;
+			e->status = status;
+		} else if (e->reaper == pid && pid) {
+			hear(e);        /* its last word may have come since we looked */
+			if (!e->exited) /* somebody inside killed it */
+				e->status = SIGKILL;
+			e->exited = e->reaped = true;
 		}
 	}
 }
@@ -388,6 +475,21 @@ static unsigned signal_session(pid_t session, int signo)
 	return found;
 }
 
+/* What is below its reaper, and what its reaper left us if it was killed. The others can only be spared if that succeeds. */
+static void kill_tracked(struct init *in, const struct running *e)
+{
+	pid_t known[2 * MAX_EXECS];
+	size_t n = 0;
+	for (size_t i = 0; i < MAX_EXECS; i++) {
+		if (in->execs[i].supervisor)
+			known[n++] = in->execs[i].supervisor;
+		if (in->execs[i].pid && !in->execs[i].reaped)
+			known[n++] = in->execs[i].reaper ? in->execs[i].reaper : in->execs[i].pid;
+	}
+	if ((!e->reaped && !reaper_kill_below(e->reaper)) || !reaper_kill_strays(known, n))
+		kill(-1, SIGKILL);
+}
+
 /*
  * Everything an exec started dies with it. While it is the only one, that is everything but init, and one kill(-1) is atomic against
  * fork (a process with a pending SIGKILL cannot fork); with others running, its session, whose members cannot leave it unseen except by
@@ -398,6 +500,8 @@ static void kill_tree(struct init *in, const struct running *e)
 	/* without a pid namespace (weakened builds only) "all" would be the host */
 	if (in->active == 1 && getpid() == 1)
 		kill(-1, SIGKILL);
+	else if (e->reaper)
+		kill_tracked(in, e);
 	else
 		for (int pass = 0; pass < KILL_PASSES && signal_session(e->pid, SIGKILL); pass++)
 			; /* again for those that were being forked */
@@ -408,6 +512,11 @@ static void finish(struct init *in, struct running *e)
 	struct rusage ru;
 	int status;
 	kill_tree(in, e);
+	if (e->reaper && !e->reaped && in->active > 1) {
+		kill(e->reaper, SIGKILL);
+		if (wait4(e->reaper, &status, __WALL, &ru) == e->reaper)
+			reap(in, e->reaper, status, &ru);
+	}
 	if (in->active == 1) {
 		pid_t pid;
 		while ((pid = wait4(-1, &status, __WALL, &ru)) > 0 || (pid < 0 && errno == EINTR))
@@ -436,6 +545,9 @@ static void reap_all(struct init *in)
 	pid_t pid;
 	while (read(in->signals, &si, sizeof(si)) > 0)
 		;
+	for (size_t i = 0; i < MAX_EXECS; i++)
+		if (in->execs[i].pid && in->execs[i].words >= 0)
+			hear(&in->execs[i]);
 	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &ru)) > 0)
 		reap(in, pid, status, &ru);
 	for (size_t i = 0; i < MAX_EXECS; i++) {
@@ -467,10 +579,26 @@ static int expire(struct init *in)
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------------------- */
 
+/* Landlock's rules hold inodes: a mount that was put in the place of another has other ones. */
+static int refresh_rules(struct init_config *c, struct cordon_error *err)
+{
+	if (!c->rules || c->landlock_fd < 0)
+		return 0;
+	int fd = birth_ruleset(c->rules, err);
+	if (fd < 0)
+		return -1;
+	close(c->landlock_fd);
+	c->landlock_fd = fd;
+	return 0;
+}
+
 static void handle_exec(struct init *in, struct wire_msg *msg)
 {
 	struct cordon_error err = {0};
 	struct exec_spec spec;
+	struct freeze_msg f;
+	if (msg->type == WIRE_FREEZE && fixed_decode(msg->body, msg->len, &f, sizeof(f), NULL) == 0 && getpid() == 1)
+		kill(-1, f.frozen ? SIGSTOP : SIGCONT);
 	if (msg->type != WIRE_EXEC || msg->fd_count == 0)
 		return;
 	int sock = msg->fds[0]; /* start() takes it over when it succeeds */
@@ -478,7 +606,7 @@ static void handle_exec(struct init *in, struct wire_msg *msg)
 		report_error(sock, &err);
 		return;
 	}
-	if (start(in, &spec, msg, &err) < 0)
+	if (refresh_rules(in->config, &err) < 0 || start(in, &spec, msg, &err) < 0)
 		report_error(sock, &err);
 	exec_spec_free(&spec);
 }
@@ -505,8 +633,9 @@ _Noreturn static void leave(void)
 /* One turn: new commands, words about running ones, deaths. */
 static void turn(struct init *in)
 {
-	struct pollfd p[2 + 2 * MAX_EXECS];
-	struct running *who[2 * MAX_EXECS];
+	struct pollfd p[2 + 4 * MAX_EXECS];
+	struct running *who[4 * MAX_EXECS];
+	bool ended = false;
 	nfds_t n = 2;
 	int timeout = expire(in);
 	p[0] = (struct pollfd){.fd = in->config->sock, .events = POLLIN};
@@ -521,6 +650,14 @@ static void turn(struct init *in)
 			who[n - 2] = e;
 			p[n++] = (struct pollfd){.fd = e->starting, .events = POLLIN};
 		}
+		if (e->pid && e->words >= 0 && !e->exited) {
+			who[n - 2] = e;
+			p[n++] = (struct pollfd){.fd = e->words, .events = POLLIN};
+		}
+		if (e->pid && e->listener >= 0 && !e->supervisor) {
+			who[n - 2] = e;
+			p[n++] = (struct pollfd){.fd = e->listener, .events = POLLIN};
+		}
 	}
 	if (poll(p, n, timeout) < 0) {
 		if (errno != EINTR)
@@ -531,12 +668,16 @@ static void turn(struct init *in)
 		struct running *e = who[i - 2];
 		if (!p[i].revents || !e->pid)
 			continue;
-		if (p[i].fd == e->starting)
+		if (p[i].fd == e->words)
+			ended = true;
+		else if (p[i].fd == e->listener)
+			supervise(in, e, p[i].revents);
+		else if (p[i].fd == e->starting)
 			started(in, e);
 		else
 			handle_running(in, e);
 	}
-	if (p[1].revents)
+	if (p[1].revents || ended)
 		reap_all(in);
 	if (p[0].revents) {
 		_cleanup_msg_ struct wire_msg msg;
@@ -548,7 +689,7 @@ static void turn(struct init *in)
 	}
 }
 
-_Noreturn void init_run(const struct init_config *config)
+_Noreturn void init_run(struct init_config *config)
 {
 	static struct init in; /* one per process; keeps the stack small */
 	sigset_t set;
@@ -561,8 +702,11 @@ _Noreturn void init_run(const struct init_config *config)
 	if (in.signals < 0)
 		leave();
 	prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
-	if (wire_send(config->sock, WIRE_READY, NULL, NULL, 0, NULL) < 0)
+	if (wire_send(config->sock, WIRE_READY, NULL, config->trees, config->trees[0] >= 0 ? 2 : 0, NULL) < 0)
 		leave();
+	for (int i = 0; i < 2; i++)
+		if (config->trees[i] >= 0)
+			close(config->trees[i]);
 	for (;;)
 		turn(&in);
 }

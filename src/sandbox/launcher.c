@@ -64,12 +64,52 @@ static void reply_error(int sock, const struct cordon_error *err)
 	wire_send(sock, WIRE_ERROR, &b, NULL, 0, NULL);
 }
 
+static struct sandbox *find(struct launcher *l, const char *id, struct cordon_error *err)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (!l->list[i].dead && strcmp(l->list[i].id, id) == 0)
+			return &l->list[i];
+	err_set(err, CORDON_ERR_SYSTEM, "the sandbox is gone");
+	return NULL;
+}
+
+static int relayer(struct launcher *l, struct wire_msg *msg, int sock, struct cordon_error *err)
+{
+	struct sandbox_spec spec;
+	if (sandbox_spec_decode(msg->body, msg->len, &spec, err) < 0)
+		return -1;
+	struct sandbox *s = find(l, spec.id, err);
+	if (s)
+		sandbox_relayer(&l->host, s, &spec, sock);
+	sandbox_spec_free(&spec);
+	return s ? 0 : -1;
+}
+
+static int freeze(struct launcher *l, struct wire_msg *msg, int sock, struct cordon_error *err)
+{
+	struct freeze_msg m;
+	if (fixed_decode(msg->body, msg->len, &m, sizeof(m), err) < 0)
+		return -1;
+	m.id[sizeof(m.id) - 1] = '\0';
+	struct sandbox *s = find(l, m.id, err);
+	if (!s || limits_freeze(&l->host.limits, &s->limits, m.frozen, err) < 0)
+		return -1;
+	return wire_send(sock, WIRE_READY, NULL, NULL, 0, err);
+}
+
 static void handle_request(struct launcher *l, struct wire_msg *msg)
 {
 	struct cordon_error err = {0};
 	struct sandbox_spec spec;
 	_cleanup_fd_ int sock = wire_take_fd(msg, 0);
-	if (msg->type != WIRE_CREATE || sock < 0)
+	if (sock < 0)
+		return;
+	if (msg->type == WIRE_RELAYER || msg->type == WIRE_FREEZE) {
+		if ((msg->type == WIRE_RELAYER ? relayer : freeze)(l, msg, sock, &err) < 0)
+			reply_error(sock, &err);
+		return;
+	}
+	if (msg->type != WIRE_CREATE)
 		return;
 	if (l->failed.code != CORDON_OK) {
 		reply_error(sock, &l->failed);
@@ -128,7 +168,9 @@ static int tend(struct launcher *l)
 		if (s->dead && !s->watcher && !s->remover) {
 			timeout = RETRY_MS; /* a cgroup that is still busy, or a tree that could not be removed at once */
 		} else if (!s->dead && s->watch_at_ms != UINT64_MAX) {
-			if (s->watch_at_ms <= now)
+			if (s->watcher) /* about to be replaced */
+				timeout = RETRY_MS;
+			else if (s->watch_at_ms <= now)
 				sandbox_start_watcher(s);
 			else if (timeout < 0 || s->watch_at_ms - now < (uint64_t)timeout)
 				timeout = (int)(s->watch_at_ms - now);

@@ -67,6 +67,9 @@ int limits_complete(const struct limits_host *host, const struct limits_request 
 /* Kills whatever is left in the sandbox's v2 cgroup, if there is one (cgroup.kill). Works after limits_destroy() returned 1, too. */
 void limits_kill(const struct limits_host *host, const struct limits *l);
 
+/* Stops everything inside, init included, until it is thawed (cgroup.freeze). ENOTSUP in err->sys_errno: there is no v2 cgroup. */
+int limits_freeze(const struct limits_host *host, const struct limits *l, bool frozen, struct cordon_error *err);
+
 /* Closes and removes. 0, or 1 if a cgroup is still busy (try again later). */
 int limits_destroy(const struct limits_host *host, struct limits *l);
 

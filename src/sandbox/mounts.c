@@ -15,147 +15,9 @@
 #include "base/util.h"
 #include "sandbox/mount_rules.h"
 #include "sandbox/mount_syscalls.h"
-
-/* Where the pieces stand while the tree is built; all of them are gone before anything of the sandbox runs. */
-#define STAGE_SCRATCH ".scratch"
-#define STAGE_LOWER ".lower"
-#define STAGE_EMPTY ".empty"
-#define STAGE_MASK_FILE ".masked"
-#define STAGE_MASK_DIR ".masked-dir"
+#include "sandbox/mounts_parts.h"
 
 #define ROOT_INODES "131072"
-
-struct builder {
-	const struct sandbox_spec *spec;
-	const struct idmap *ids;
-	struct mount_sources sources;
-	size_t next_source;
-	int root;               /* the new root */
-	const char *mask_at[2]; /* where the last mask of a file, of a directory was mounted: the next is a clone of it */
-	bool empty_staged;      /* there is an empty file system at STAGE_EMPTY */
-	bool careful;           /* the operation's target was named by a user */
-	struct mounts_view *view;
-};
-
-/* ---- preparing sources ------------------------------------------------------------------------------------------------------- */
-
-static bool needs_source(const struct setup_op *op)
-{
-	return op->kind == OP_SCRATCH || op->kind == OP_OVERLAY || (op->kind == OP_BIND && (op->flags & OP_CHECKED));
-}
-
-bool mounts_writable(const struct sandbox_spec *spec)
-{
-	for (uint32_t i = 0; i < spec->op_count; i++)
-		if (spec->ops[i].kind == OP_BIND && (spec->ops[i].flags & OP_WRITABLE))
-			return true;
-	return false;
-}
-
-bool mounts_show_host_files(const struct sandbox_spec *spec)
-{
-	for (uint32_t i = 0; i < spec->op_count; i++)
-		if (spec->ops[i].flags & OP_CHECKED)
-			return true;
-	return false;
-}
-
-/* As root, files belong to ids that do not exist inside; an idmapped mount makes their owner the sandbox's user. */
-static int idmap_tree(int tree, int fd, const char *name, const struct idmap *ids, struct cordon_error *err)
-{
-	struct stat st;
-	if (ids->mode != IDMAP_RANGE)
-		return 0;
-	if (fstat(fd, &st) < 0)
-		return err_sys(err, "cannot stat %s", name);
-	_cleanup_fd_ int userns = idmap_mount_userns(ids, st.st_uid, st.st_gid, err);
-	if (userns < 0)
-		return -1;
-	if (sys_mount_setattr(tree, AT_RECURSIVE, MOUNT_ATTR_IDMAP, 0, userns) < 0) {
-		err_sys(err, "cannot map the owners of %s", name);
-		return err_hint(err,
-		                "its file system, or one mounted below it, has no idmapped mounts (Linux 5.12; ext4, xfs, btrfs, tmpfs …)");
-	}
-	return 0;
-}
-
-static int prepare_checked(const struct sandbox_spec *spec, const struct setup_op *op, const struct idmap *ids, struct cordon_error *err)
-{
-	bool writable = op->flags & OP_WRITABLE;
-	_cleanup_fd_ int fd = fs_open(AT_FDCWD, op->source, O_PATH, 0, FS_ANYWHERE);
-	if (fd < 0 && mount_rules_check_name(op->source, &spec->forbid, err) < 0)
-		return -1;
-	if (fd < 0)
-		return err_sys(err, "cannot open %s", op->source);
-	if ((op->flags & OP_CHECKED) && mount_rules_check(fd, op->source, writable, &spec->forbid, &spec->read, &spec->write, err) < 0)
-		return -1;
-	_cleanup_fd_ int tree = sys_open_tree(fd, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | AT_RECURSIVE);
-	if (tree < 0)
-		return err_sys(err, "cannot clone the mount of %s", op->source);
-	uint64_t attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY);
-	if (sys_mount_setattr(tree, AT_RECURSIVE, attr, MS_PRIVATE, -1) < 0)
-		return err_sys(err, "cannot restrict the mount of %s", op->source);
-	if (idmap_tree(tree, fd, op->source, ids, err) < 0)
-		return -1;
-	return steal_fd(&tree);
-}
-
-/* A directory of the scratch directory, or (name "") all of it. */
-static int prepare_scratch(const char *scratch, const char *name, struct cordon_error *err)
-{
-	char path[4096];
-	snprintf(path, sizeof(path), "%s/%s", scratch, name);
-	_cleanup_fd_ int tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW);
-	if (tree < 0 || sys_mount_setattr(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, MS_PRIVATE, -1) < 0)
-		return err_sys(err, "cannot clone the mount of %s", path);
-	return steal_fd(&tree);
-}
-
-static int add_source(struct mount_sources *out, int fd)
-{
-	if (fd >= 0)
-		out->fds[out->count++] = fd;
-	return fd < 0 ? -1 : 0;
-}
-
-static int prepare_op(const struct sandbox_spec *spec, const struct setup_op *op, const char *scratch, const struct idmap *ids,
-                      struct mount_sources *out, struct cordon_error *err)
-{
-	if (out->count + 2 > MOUNTS_MAX_SOURCES)
-		return err_set(err, CORDON_ERR_INPUT, "too many mounts (at most %d)", MOUNTS_MAX_SOURCES - 4);
-	if (op->kind == OP_SCRATCH)
-		return add_source(out, prepare_scratch(scratch, op->source, err));
-	if (op->kind == OP_OVERLAY && add_source(out, prepare_scratch(scratch, "", err)) < 0)
-		return -1;
-	return add_source(out, prepare_checked(spec, op, ids, err));
-}
-
-int mounts_prepare(const struct sandbox_spec *spec, const char *scratch, const struct idmap *ids, struct mount_sources *out,
-                   struct cordon_error *err)
-{
-	*out = (struct mount_sources){0};
-	for (uint32_t i = 0; i < spec->op_count; i++) {
-		if (needs_source(&spec->ops[i]) && prepare_op(spec, &spec->ops[i], scratch, ids, out, err) < 0) {
-			mount_sources_close(out);
-			return -1;
-		}
-	}
-	return 0;
-}
-
-void mount_sources_close(struct mount_sources *s)
-{
-	for (size_t i = 0; i < s->count; i++)
-		cleanup_fd(&s->fds[i]);
-	s->count = 0;
-}
-
-static int take_source(struct builder *b, struct cordon_error *err)
-{
-	if (b->next_source >= b->sources.count)
-		return err_set(err, CORDON_ERR_SYSTEM, "a mount source is missing");
-	return steal_fd(&b->sources.fds[b->next_source++]);
-}
 
 /* ---- places in the new root -------------------------------------------------------------------------------------------------- */
 
@@ -222,7 +84,7 @@ static int attach_fast(struct builder *b, int tree, const char *target, bool is_
 	return 0;
 }
 
-static int attach(struct builder *b, int tree, const char *target, bool is_dir, struct cordon_error *err)
+int mounts_attach(struct builder *b, int tree, const char *target, bool is_dir, struct cordon_error *err)
 {
 	if (!b->careful) {
 		int r = attach_fast(b, tree, target, is_dir, err);
@@ -242,11 +104,11 @@ static int attach_tree(struct builder *b, int tree, const char *target, struct c
 	struct stat st;
 	if (fstat(tree, &st) < 0)
 		return err_sys(err, "cannot stat the source of /%s", target);
-	return attach(b, tree, target, S_ISDIR(st.st_mode), err);
+	return mounts_attach(b, tree, target, S_ISDIR(st.st_mode), err);
 }
 
 /* A new file system of its own: type and up to four options. */
-static int new_filesystem(const char *type, const char *const options[][2], size_t count, unsigned attr, struct cordon_error *err)
+int mounts_new_filesystem(const char *type, const char *const options[][2], size_t count, unsigned attr, struct cordon_error *err)
 {
 	_cleanup_fd_ int fs = sys_fsopen(type);
 	if (fs < 0)
@@ -266,24 +128,6 @@ static int own(struct builder *b, const struct setup_op *op, struct cordon_error
 		return 0;
 	if (fchownat(b->root, op->target, b->ids->uid, b->ids->gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(err, "cannot give /%s to the sandbox's user", op->target);
-	return 0;
-}
-
-/* A stage lies at the top of the new root, whatever the operation's own target is like. */
-static int attach_stage(struct builder *b, int tree, const char *stage, struct cordon_error *err)
-{
-	if (mkdirat(b->root, stage, 0700) < 0 && errno != EEXIST)
-		return err_sys(err, "cannot make a directory");
-	if (sys_move_mount(tree, b->root, stage) < 0)
-		return err_sys(err, "cannot mount %s", stage);
-	return 0;
-}
-
-/* Takes it away again; what was mounted from it stays. */
-static int detach_stage(struct builder *b, const char *stage, struct cordon_error *err)
-{
-	if (umount2(stage, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 || unlinkat(b->root, stage, AT_REMOVEDIR) < 0)
-		return err_sys(err, "cannot detach %s", stage);
 	return 0;
 }
 
@@ -336,44 +180,17 @@ static int op_copy(struct builder *b, const struct setup_op *op, struct cordon_e
 	return n == sizeof(text) - 1 ? 0 : write_in_root(b, op->target, text, (size_t)n, 0444, err);
 }
 
-/*
- * A directory of the host that may only be read is shown through an overlay: a read-only bind would still let everything inside connect to
- * the sockets of the host's servers in it, since connect(2) needs no write access to the mount. Through the overlay they are other sockets.
- */
-static int attach_read_only(struct builder *b, int tree, const struct setup_op *op, struct cordon_error *err)
-{
-	static const char *const options[][2] = {{"lowerdir", STAGE_LOWER ":" STAGE_EMPTY}, {"userxattr", NULL}};
-	static const char *const empty_options[][2] = {{"size", "4096"}, {"nr_inodes", "2"}, {"mode", "0755"}};
-	if (!b->empty_staged) { /* an overlay has two layers at least; this one must outlive its place, so it is a file system of its own */
-		_cleanup_fd_ int empty = new_filesystem("tmpfs", empty_options, ARRAY_SIZE(empty_options), MOUNT_ATTR_RDONLY, err);
-		if (empty < 0 || attach_stage(b, empty, STAGE_EMPTY, err) < 0)
-			return -1;
-		b->empty_staged = true;
-	}
-	if (attach_stage(b, tree, STAGE_LOWER, err) < 0)
-		return -1;
-	_cleanup_fd_ int overlay =
-		new_filesystem("overlay", options, ARRAY_SIZE(options), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
-	if (overlay < 0) {
-		err_wrap(err, "cannot show %s", op->source);
-		return err_hint(err, "if other file systems are mounted below it, mount its parts one by one");
-	}
-	if (detach_stage(b, STAGE_LOWER, err) < 0)
-		return -1;
-	return attach(b, overlay, op->target, true, err);
-}
-
 static int op_bind(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
 	_cleanup_fd_ int tree = -1;
-	if (needs_source(op)) {
+	if (mounts_needs_source(op)) {
 		struct stat st;
-		tree = take_source(b, err);
+		tree = mounts_take_source(b, err);
 		if (tree < 0 || fstat(tree, &st) < 0)
 			return tree < 0 ? -1 : err_sys(err, "cannot stat %s", op->source);
 		if (S_ISDIR(st.st_mode) && !(op->flags & OP_WRITABLE))
-			return attach_read_only(b, tree, op, err);
-		return attach(b, tree, op->target, S_ISDIR(st.st_mode), err);
+			return mounts_read_only(b, tree, op, err);
+		return mounts_attach(b, tree, op->target, S_ISDIR(st.st_mode), err);
 	}
 	tree = sys_open_tree(AT_FDCWD, op->source, OPEN_TREE_CLONE | AT_RECURSIVE);
 	if (tree < 0) {
@@ -405,13 +222,13 @@ static int op_device(struct builder *b, const struct setup_op *op, struct cordon
 		return err_set(err, CORDON_ERR_SYSTEM, "%s is not the device it should be (%u:%u)", op->source, want.major, want.minor);
 	if (sys_mount_setattr(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, MS_PRIVATE, -1) < 0)
 		return err_sys(err, "cannot restrict %s", op->source);
-	return attach(b, tree, op->target, false, err);
+	return mounts_attach(b, tree, op->target, false, err);
 }
 
 static int op_scratch(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
-	_cleanup_fd_ int tree = take_source(b, err);
-	return tree < 0 ? -1 : attach(b, tree, op->target, true, err);
+	_cleanup_fd_ int tree = mounts_take_source(b, err);
+	return tree < 0 ? -1 : mounts_attach(b, tree, op->target, true, err);
 }
 
 static int op_volatile(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -422,43 +239,13 @@ static int op_volatile(struct builder *b, const struct setup_op *op, struct cord
 	uint64_t attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | ((op->flags & OP_NOEXEC) ? MOUNT_ATTR_NOEXEC : 0);
 	if (tree < 0 || sys_mount_setattr(tree, 0, attr, 0, -1) < 0)
 		return err_sys(err, "cannot make /%s writable", op->target);
-	return attach(b, tree, op->target, true, err);
+	return mounts_attach(b, tree, op->target, true, err);
 }
 
-/* The working directory is the new root, so the layers are named relative to it and the host's paths never matter. */
-static int op_overlay(struct builder *b, const struct setup_op *op, struct cordon_error *err)
-{
-	static const char *const options[][2] = {
-		{"lowerdir", STAGE_LOWER},
-		{"upperdir", STAGE_SCRATCH "/upper"},
-		{"workdir", STAGE_SCRATCH "/work"},
-		{"userxattr", NULL},
-	};
-	struct stat st;
-	_cleanup_fd_ int scratch = take_source(b, err);
-	if (scratch < 0 || attach_stage(b, scratch, STAGE_SCRATCH, err) < 0)
-		return -1;
-	_cleanup_fd_ int lower = take_source(b, err);
-	if (lower < 0 || fstat(lower, &st) < 0 || attach_stage(b, lower, STAGE_LOWER, err) < 0)
-		return -1;
-	/* the upper's own attributes are what the merged root shows */
-	_cleanup_fd_ int upper = fs_open(b->root, STAGE_SCRATCH "/upper", O_RDONLY | O_DIRECTORY, 0, FS_BENEATH);
-	if (upper < 0 || fchmod(upper, st.st_mode & 01777) < 0)
-		return err_sys(err, "cannot prepare the workspace's upper layer");
-	_cleanup_fd_ int tree = new_filesystem("overlay", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
-	if (tree < 0) {
-		err_wrap(err, "workspace %s", op->source);
-		return err_hint(err, "$CORDON_HOME must be on a file system that overlayfs can write to (not overlayfs, NFS or FUSE)");
-	}
-	if (detach_stage(b, STAGE_LOWER, err) < 0 || detach_stage(b, STAGE_SCRATCH, err) < 0)
-		return -1;
-	return attach(b, tree, op->target, true, err);
-}
-
-static int op_alias(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+int mounts_alias(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
 	_cleanup_fd_ int tree = sys_open_tree(b->root, op->source, OPEN_TREE_CLONE | AT_RECURSIVE);
-	return tree < 0 ? err_sys(err, "cannot show /%s again", op->source) : attach(b, tree, op->target, true, err);
+	return tree < 0 ? err_sys(err, "cannot show /%s again", op->source) : mounts_attach(b, tree, op->target, true, err);
 }
 
 static int op_proc(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -467,13 +254,13 @@ static int op_proc(struct builder *b, const struct setup_op *op, struct cordon_e
 	if (b->spec->weaken & WEAKEN_PIDNS)
 		tree = sys_open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | AT_RECURSIVE);
 	else
-		tree = new_filesystem("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, err);
+		tree = mounts_new_filesystem("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, err);
 	if (tree < 0) {
 		if (err && err->sys_errno == EPERM)
 			err_hint(err, "a container with a masked /proc forbids this; start it with unmasked system paths");
 		return -1;
 	}
-	int result = attach(b, tree, op->target, true, err);
+	int result = mounts_attach(b, tree, op->target, true, err);
 	b->view->proc_fd = tree;
 	return result;
 }
@@ -481,8 +268,8 @@ static int op_proc(struct builder *b, const struct setup_op *op, struct cordon_e
 static int op_devpts(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
 	static const char *const options[][2] = {{"ptmxmode", "0666"}, {"mode", "0620"}};
-	_cleanup_fd_ int tree = new_filesystem("devpts", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
-	return tree < 0 ? -1 : attach(b, tree, op->target, true, err);
+	_cleanup_fd_ int tree = mounts_new_filesystem("devpts", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+	return tree < 0 ? -1 : mounts_attach(b, tree, op->target, true, err);
 }
 
 /*
@@ -532,9 +319,10 @@ static int op_readonly(struct builder *b, const struct setup_op *op, struct cord
 }
 
 static int (*const op_table[OP_KIND_COUNT])(struct builder *, const struct setup_op *, struct cordon_error *) = {
-	[OP_DIR] = op_dir,         [OP_SYMLINK] = op_symlink,   [OP_FILE] = op_file,         [OP_BIND] = op_bind,   [OP_DEVICE] = op_device,
-	[OP_SCRATCH] = op_scratch, [OP_VOLATILE] = op_volatile, [OP_OVERLAY] = op_overlay,   [OP_ALIAS] = op_alias, [OP_PROC] = op_proc,
-	[OP_DEVPTS] = op_devpts,   [OP_MASK] = op_mask,         [OP_READONLY] = op_readonly, [OP_COPY] = op_copy,
+	[OP_DIR] = op_dir,           [OP_SYMLINK] = op_symlink, [OP_FILE] = op_file,         [OP_BIND] = op_bind,
+	[OP_DEVICE] = op_device,     [OP_SCRATCH] = op_scratch, [OP_VOLATILE] = op_volatile, [OP_LAYERED] = mounts_layered,
+	[OP_ALIAS] = mounts_alias,   [OP_PROC] = op_proc,       [OP_DEVPTS] = op_devpts,     [OP_MASK] = op_mask,
+	[OP_READONLY] = op_readonly, [OP_COPY] = op_copy,
 };
 
 /* ---- building ---------------------------------------------------------------------------------------------------------------- */
@@ -544,7 +332,7 @@ static int make_root(struct builder *b, struct cordon_error *err)
 	char size[32];
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)b->spec->memory);
 	const char *const options[][2] = {{"size", size}, {"nr_inodes", ROOT_INODES}, {"mode", "0755"}};
-	b->root = new_filesystem("tmpfs", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+	b->root = mounts_new_filesystem("tmpfs", options, ARRAY_SIZE(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
 	if (b->root < 0)
 		return -1;
 	/*
@@ -567,8 +355,12 @@ static int tidy(struct builder *b, struct cordon_error *err)
 		const char *name;
 		int flags;
 	} left[] = {{STAGE_MASK_FILE, 0}, {STAGE_MASK_DIR, AT_REMOVEDIR}};
-	if (b->empty_staged && detach_stage(b, STAGE_EMPTY, err) < 0)
+	if (b->empty_staged && mounts_unstage(b, STAGE_EMPTY, err) < 0)
 		return -1;
+	static const char *const stages[] = {STAGE_LAYERS, STAGE_LOWER, STAGE_MERGED};
+	for (size_t i = 0; b->keep_stages && i < ARRAY_SIZE(stages); i++)
+		if (mkdirat(b->root, stages[i], 0700) < 0 && errno != EEXIST)
+			return err_sys(err, "cannot make a directory");
 	for (size_t i = 0; i < ARRAY_SIZE(left); i++)
 		if (unlinkat(b->root, left[i].name, left[i].flags) < 0 && errno != ENOENT)
 			return err_sys(err, "cannot remove %s", left[i].name);
@@ -609,7 +401,7 @@ static int check_nothing_is_made_on_the_host(struct builder *b, uint32_t index, 
 int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg,
                  struct mounts_view *view, struct cordon_error *err)
 {
-	struct builder b = {.spec = spec, .ids = ids, .root = -1, .view = view};
+	struct builder b = {.spec = spec, .ids = ids, .root = -1, .view = view, .keep_stages = spec->flags & SPEC_LIVE};
 	view->proc_fd = view->root_fd = -1;
 	umask(0); /* modes are given exactly */
 	if (make_root(&b, err) < 0)
@@ -618,7 +410,7 @@ int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mount
 	for (uint32_t i = 0; i < spec->op_count; i++) {
 		const struct setup_op *op = &spec->ops[i];
 		/* whoever prepares the sources does so while the rest of the tree is built */
-		if (needs_source(op) && b.next_source == 0 && get_sources(arg, &b.sources, err) < 0)
+		if (mounts_needs_source(op) && b.next_source == 0 && get_sources(arg, &b.sources, err) < 0)
 			return -1;
 		b.careful = op->flags & OP_CAREFUL;
 		if (b.careful && check_nothing_is_made_on_the_host(&b, i, err) < 0)

@@ -409,6 +409,8 @@ static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[O
 	labels[RULE_DENY] = deny;
 	labels[RULE_ALLOW] = allow;
 	labels[RULE_AFFINITY] = flags & SECCOMP_PIN_CPUS ? deny : allow;
+	if (flags & SECCOMP_NOTIFY)
+		labels[RULE_NOTIFY] = put_return(as, SECCOMP_RET_USER_NOTIF);
 	labels[RULE_CLONE] = put_namespace_check(as, flags, false, allow, deny);
 	labels[RULE_UNSHARE] = put_namespace_check(as, flags, true, allow, deny);
 	labels[RULE_SOCKET] = put_socket_check(as, allow, no_family);
@@ -447,6 +449,8 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 		/* Resolved here rather than by its label, so that it can merge with its neighbours. */
 		if (e->rule == RULE_AFFINITY)
 			outcomes[e->nr] = flags & SECCOMP_PIN_CPUS ? RULE_DENY : RULE_ALLOW;
+		else if (e->rule == RULE_NOTIFY && !(flags & SECCOMP_NOTIFY))
+			outcomes[e->nr] = RULE_ALLOW;
 		else if (e->rule >= RULE_MODE1 && e->rule <= RULE_OPENAT2 && !(flags & SECCOMP_NO_SETID))
 			outcomes[e->nr] = RULE_ALLOW;
 		else
@@ -471,12 +475,28 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 	return 0;
 }
 
-int seccomp_load(const struct seccomp_program *prog)
+static int load(const struct seccomp_program *prog, unsigned flags)
 {
 	/* The kernel only reads the instructions; its type just is not const. */
 	struct sock_fprog fprog = {.len = prog->len, .filter = (struct sock_filter *)(uintptr_t)prog->insns};
+	long r = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, flags, &fprog);
 
-	if (syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &fprog) < 0)
-		return -errno;
-	return 0;
+	return r < 0 ? -errno : (int)r;
+}
+
+int seccomp_load(const struct seccomp_program *prog)
+{
+	return load(prog, 0);
+}
+
+int seccomp_load_listener(const struct seccomp_program *prog)
+{
+	return load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+}
+
+void seccomp_allow_notified(struct seccomp_program *prog)
+{
+	for (unsigned i = 0; i < prog->len; i++)
+		if (prog->insns[i].code == (BPF_RET | BPF_K) && prog->insns[i].k == SECCOMP_RET_USER_NOTIF)
+			prog->insns[i].k = SECCOMP_RET_ALLOW;
 }

@@ -21,6 +21,7 @@ enum seccomp_flags {
 	SECCOMP_PIN_CPUS = 1 << 0,     /* sched_setaffinity answers EPERM: the CPU limit is an affinity mask */
 	SECCOMP_ALLOW_USERNS = 1 << 1, /* nested user namespaces (for browsers), off by default */
 	SECCOMP_NO_SETID = 1 << 2,     /* no file gets a set-user-id or set-group-id bit: a directory of the host is writable inside */
+	SECCOMP_NOTIFY = 1 << 3,       /* RULE_NOTIFY: a supervisor answers (renames.h) */
 };
 
 struct seccomp_program {
@@ -48,6 +49,7 @@ enum syscall_rule {
 	RULE_OPENAT,      /* … argument 3, where argument 2 creates a file */
 	RULE_OPENAT2,     /* … ENOSYS: its mode lies in memory */
 	RULE_AFFINITY,    /* RULE_DENY under SECCOMP_PIN_CPUS, else RULE_ALLOW */
+	RULE_NOTIFY,      /* handed to a supervisor under SECCOMP_NOTIFY, else RULE_ALLOW */
 	RULE_UNSHARE,     /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
 };
 
@@ -66,5 +68,14 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 
 /* Loads it into the calling thread; needs no_new_privs. Async-signal-safe, allocates nothing. 0 or -errno. */
 int seccomp_load(const struct seccomp_program *prog);
+
+/*
+ * The same for a program compiled with SECCOMP_NOTIFY: returns the listener (O_CLOEXEC) or -errno. Callers wait interruptibly for their
+ * answer: who waits otherwise (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) cannot be frozen once the answering process is.
+ */
+int seccomp_load_listener(const struct seccomp_program *prog);
+
+/* Makes RULE_NOTIFY of a compiled program mean RULE_ALLOW: for the supervisor itself, and for kernels without listeners. */
+void seccomp_allow_notified(struct seccomp_program *prog);
 
 #endif

@@ -8,6 +8,7 @@
 
 #define MAX_OPS 4096
 #define MAX_RULES 1024
+#define MAX_LAYERS 256
 #define MAX_STRINGS (1u << 20) /* the kernel stops at fewer: a quarter of the stack limit, execve(2) */
 
 static void put_list(struct buf *b, const struct string_list *l)
@@ -59,6 +60,8 @@ void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b)
 		wire_put_str(b, op->target);
 		wire_put_str(b, op->source);
 		wire_put_bytes(b, op->data, op->data_len);
+		if (op->kind == OP_LAYERED)
+			put_list(b, &op->layers);
 	}
 	wire_put_u32(b, s->rule_count);
 	for (uint32_t i = 0; i < s->rule_count; i++) {
@@ -92,9 +95,20 @@ static const enum {
 	NAME_SOURCE,
 	INSIDE_SOURCE
 } op_sources[OP_KIND_COUNT] = {
-	[OP_SYMLINK] = ANY_SOURCE, [OP_BIND] = ANY_SOURCE,     [OP_DEVICE] = ANY_SOURCE,   [OP_COPY] = ANY_SOURCE,
-	[OP_OVERLAY] = ANY_SOURCE, [OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE,
+	[OP_SYMLINK] = ANY_SOURCE, [OP_BIND] = ANY_SOURCE,     [OP_DEVICE] = ANY_SOURCE,
+	[OP_COPY] = ANY_SOURCE,    [OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE,
 };
+
+/* Layers are named below their stage, and by what cannot be mistaken for another option of overlayfs. */
+static bool layers_are_valid(const struct string_list *l)
+{
+	if (l->count < LAYERED_LOWER || l->count > MAX_LAYERS || (l->items[LAYERED_STAGE][0] && l->items[LAYERED_STAGE][0] != '/'))
+		return false;
+	for (uint32_t i = LAYERED_UPPER; i < l->count; i++)
+		if (!target_is_plain(l->items[i]) || strpbrk(l->items[i], ",:\\"))
+			return false;
+	return true;
+}
 
 static bool op_is_valid(const struct setup_op *op)
 {
@@ -131,7 +145,9 @@ static void get_ops(struct wire_reader *r, struct sandbox_spec *s)
 		op->target = wire_get_str(r);
 		op->source = wire_get_str(r);
 		op->data = wire_get_bytes(r, &op->data_len);
-		if (!op_is_valid(op))
+		if (op->kind == OP_LAYERED)
+			get_list(r, &op->layers);
+		if (r->bad || !op_is_valid(op) || (op->kind == OP_LAYERED && !layers_are_valid(&op->layers)))
 			r->bad = true;
 	}
 }
@@ -192,6 +208,8 @@ int sandbox_spec_decode(const void *body, size_t len, struct sandbox_spec *out, 
 
 void sandbox_spec_free(struct sandbox_spec *s)
 {
+	for (uint32_t i = 0; s->ops && i < s->op_count; i++)
+		free(s->ops[i].layers.items);
 	free(s->ops);
 	free(s->rules);
 	free(s->forbid.items);
@@ -203,6 +221,7 @@ void sandbox_spec_free(struct sandbox_spec *s)
 void exec_spec_encode(const struct exec_spec *s, struct buf *b)
 {
 	wire_put_u32(b, s->tty);
+	wire_put_u32(b, s->tracked);
 	wire_put_u32(b, s->rows);
 	wire_put_u32(b, s->cols);
 	wire_put_u64(b, s->timeout_ms);
@@ -217,6 +236,7 @@ int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct
 	struct wire_reader r = {.at = body, .end = (const char *)body + len};
 	*out = (struct exec_spec){0};
 	out->tty = wire_get_u32(&r);
+	out->tracked = wire_get_u32(&r);
 	out->rows = wire_get_u32(&r);
 	out->cols = wire_get_u32(&r);
 	out->timeout_ms = wire_get_u64(&r);
@@ -260,7 +280,7 @@ int error_decode(const void *body, size_t len, struct cordon_error *out)
 	int sys_errno = (int)wire_get_u32(&r);
 	const char *message = wire_get_str(&r);
 	const char *hint = wire_get_str(&r);
-	if (!wire_done(&r) || !message || !hint || code > CORDON_ERR_SYSTEM)
+	if (!wire_done(&r) || !message || !hint || code > CORDON_ERR_BUSY)
 		return err_set(out, CORDON_ERR_SYSTEM, "malformed error report from the sandbox");
 	if (out) {
 		out->code = (enum cordon_error_code)code;

@@ -24,7 +24,7 @@ enum op_kind {
 	OP_DEVICE,   /* a character device of the host (source), verified to be one */
 	OP_SCRATCH,  /* directory `source` of the sandbox's scratch directory, writable */
 	OP_VOLATILE, /* a directory of the root tmpfs, made writable */
-	OP_OVERLAY,  /* `source` below, the scratch directory above */
+	OP_LAYERED,  /* a stack of layers (struct setup_op.layers), the seed directory `source` at the bottom if there is one */
 	OP_ALIAS,    /* the mount at `source` (a path inside) once more */
 	OP_PROC,
 	OP_DEVPTS,
@@ -44,6 +44,19 @@ enum op_flags {
 	OP_FLAGS_ALL = (1 << 6) - 1,
 };
 
+struct string_list {
+	const char **items;
+	uint32_t count;
+};
+
+/* The items of setup_op.layers; all but the first are relative to it. With one layer and no seed, the upper is all there is, and is bound. */
+enum layered_item {
+	LAYERED_STAGE, /* the host directory that holds the layers; "": the sandbox's own scratch directory */
+	LAYERED_UPPER, /* the layer that is written */
+	LAYERED_WORK,  /* overlayfs' own directory beside it */
+	LAYERED_LOWER, /* this and the following: sealed layers, topmost first */
+};
+
 struct setup_op {
 	enum op_kind kind;
 	uint32_t flags;
@@ -52,6 +65,7 @@ struct setup_op {
 	const char *source;
 	const void *data;
 	size_t data_len;
+	struct string_list layers; /* OP_LAYERED only */
 };
 
 struct device_number { /* the data of OP_DEVICE: what the device must be */
@@ -63,14 +77,10 @@ struct access_rule { /* a Landlock rule; access is enum landlock_access */
 	uint32_t access;
 };
 
-struct string_list {
-	const char **items;
-	uint32_t count;
-};
-
 enum spec_flags {
 	SPEC_STRICT = 1 << 0, /* refuse limits that can only be held in a weaker form */
 	SPEC_ALLOW_WEAK_LANDLOCK = 1 << 1,
+	SPEC_LIVE = 1 << 2, /* its layers will be exchanged while it lives (WIRE_RELAYER) */
 };
 
 /* Protections that a build with -Dtest_hooks=true can switch off, one at a time, to prove that the tests notice. */
@@ -108,6 +118,7 @@ struct sandbox_spec {
 
 struct exec_spec {
 	uint32_t tty;
+	uint32_t tracked; /* other execs live beside it: its processes are told apart from theirs (reaper.h) */
 	uint32_t rows, cols;
 	uint64_t timeout_ms; /* 0: none */
 	uint64_t files;      /* RLIMIT_NOFILE */
@@ -131,6 +142,11 @@ struct exited_msg {
 	uint64_t cpu_us;
 	uint64_t duration_us; /* from just before the command was started until everything was reaped */
 	uint64_t maxrss_kb;
+};
+
+struct freeze_msg {
+	char id[SPEC_ID_LEN + 1];
+	uint8_t frozen;
 };
 
 void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b);

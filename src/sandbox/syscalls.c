@@ -106,11 +106,11 @@ const struct syscall_entry syscall_table[] = {
 
 	/* ---- files: names, directories, metadata. mknod and chown are bounded by capabilities, paths by Landlock. ---- */
 	ALLOW(getcwd), ALLOW(chdir), ALLOW(fchdir), ALLOW(umask), ALLOW(getdents64), ALLOW(mkdirat), RULE(mknodat, MODE2), ALLOW(unlinkat),
-	ALLOW(symlinkat), ALLOW(linkat), ALLOW(renameat), ALLOW(renameat2), ALLOW(readlinkat), ALLOW(faccessat), ALLOW(faccessat2),
+	ALLOW(symlinkat), ALLOW(linkat), RULE(renameat, NOTIFY), RULE(renameat2, NOTIFY), ALLOW(readlinkat), ALLOW(faccessat), ALLOW(faccessat2),
 	RULE(fchmod, MODE1), RULE(fchmodat, MODE2), RULE(fchmodat2, MODE2), ALLOW(fchown), ALLOW(fchownat), ALLOW(fstat), ALLOW(newfstatat), ALLOW(statx),
 	ALLOW(statfs), ALLOW(fstatfs), ALLOW(utimensat),
 #ifdef __x86_64__
-	ALLOW(stat), ALLOW(lstat), ALLOW(access), ALLOW(getdents), ALLOW(rename), ALLOW(mkdir), ALLOW(rmdir), ALLOW(link), ALLOW(unlink),
+	ALLOW(stat), ALLOW(lstat), ALLOW(access), ALLOW(getdents), RULE(rename, NOTIFY), ALLOW(mkdir), ALLOW(rmdir), ALLOW(link), ALLOW(unlink),
 	ALLOW(symlink), ALLOW(readlink), RULE(chmod, MODE1), ALLOW(chown), ALLOW(lchown), RULE(mknod, MODE1), ALLOW(utime), ALLOW(utimes),
 	ALLOW(futimesat),
 #endif
@@ -181,7 +181,7 @@ const struct syscall_entry syscall_table[] = {
 	ALLOW(setgid), ALLOW(setreuid), ALLOW(setregid), ALLOW(setresuid), ALLOW(setresgid), ALLOW(setfsuid), ALLOW(setfsgid),
 	ALLOW(setgroups), ALLOW(capget), ALLOW(capset),
 	/* Programs may narrow themselves further. Of several filters the strictest answer counts, see seccomp(2). */
-	ALLOW(seccomp), ALLOW(landlock_create_ruleset), ALLOW(landlock_add_rule), ALLOW(landlock_restrict_self),
+	ALLOW(seccomp), ALLOW(landlock_create_ruleset), ALLOW(landlock_add_rule), RULE(landlock_restrict_self, NOTIFY),
 	/* Keyrings belong to the user, not to the sandbox, and have a history (CVE-2016-0728, CVE-2017-7472). */
 	DENY(add_key), DENY(request_key), DENY(keyctl),
 

@@ -2,7 +2,7 @@
 /*
  * The messages between library, launcher and init: typed, length-capped, over SOCK_SEQPACKET with descriptors attached.
  *
- *   library ── CREATE ──▶ launcher                     (one request socket; a sandbox's own socket travels in the message)
+ *   library ── CREATE | RELAYER | FREEZE ──▶ launcher  (one request socket; the socket for the answers travels in the message)
  *   library ◀─ CREATED ── launcher                     (over the sandbox's socket: pidfd and usage descriptors)
  *   library ◀─ READY | ERROR ── init                   (over the sandbox's socket from here on)
  *   library ── EXEC ──▶ init                           (an exec's own socket travels in the message)
@@ -26,13 +26,17 @@
 enum wire_type {
 	WIRE_CREATE = 1, /* struct sandbox_spec; fds: the sandbox's socket */
 	WIRE_CREATED,    /* struct created_msg; fds: see there */
-	WIRE_READY,      /* nothing */
+	WIRE_READY,      /* nothing; fds of a live sandbox: its /app and /home/user, to be worked on from outside */
 	WIRE_ERROR,      /* struct cordon_error */
 	WIRE_EXEC,       /* struct exec_spec; fds: the exec's socket, then stdin, stdout, stderr (unless it gets a terminal) */
 	WIRE_STARTED,    /* nothing; fds: the terminal's master, if one was asked for */
 	WIRE_EXITED,     /* struct exited_msg */
 	WIRE_SIGNAL,     /* u32 signal number */
 	WIRE_CANCEL,     /* nothing */
+	WIRE_RELAYER,    /* struct sandbox_spec: the layers that a live sandbox shows from now on; fds: a socket for READY or ERROR */
+	WIRE_FREEZE,     /* struct freeze_msg; fds: a socket for READY or ERROR */
+	WIRE_REQUEST,    /* struct keeper_request: from a command to the keeper of a live sandbox (keeper/protocol.h) */
+	WIRE_REPLY,      /* struct keeper_reply */
 	WIRE_TYPE_COUNT,
 };
 

@@ -56,8 +56,7 @@ static void touch_list(const struct string_list *l)
 
 static bool needs_source(enum op_kind kind)
 {
-	return kind == OP_SYMLINK || kind == OP_BIND || kind == OP_DEVICE || kind == OP_SCRATCH || kind == OP_OVERLAY || kind == OP_ALIAS ||
-	       kind == OP_COPY;
+	return kind == OP_SYMLINK || kind == OP_BIND || kind == OP_DEVICE || kind == OP_SCRATCH || kind == OP_ALIAS || kind == OP_COPY;
 }
 
 static void check_spec(const struct sandbox_spec *s)
@@ -76,6 +75,12 @@ static void check_spec(const struct sandbox_spec *s)
 		MUST(op->kind != OP_SCRATCH || !strchr(op->source, '/'));
 		touch_str(op->source);
 		touch(op->data, op->data_len);
+		if (op->kind == OP_LAYERED) {
+			MUST(op->layers.count >= LAYERED_LOWER);
+			for (uint32_t k = LAYERED_UPPER; k < op->layers.count; k++)
+				MUST(op->layers.items[k][0] != '/' && !strpbrk(op->layers.items[k], ",:") &&
+				     !strstr(op->layers.items[k], "../"));
+		}
 	}
 	for (uint32_t i = 0; i < s->rule_count; i++) {
 		MUST(s->rules[i].path);
@@ -264,6 +269,7 @@ static void seed_specs(const char *dir)
 {
 	static const struct device_number null_device = {1, 3};
 	static const char *paths[] = {"/srv/data", "/root/.ssh", "/var/run/docker.sock"};
+	static const char *layers[] = {"/var/lib/cordon/layers", "b/app", "b/work/app", "a/app"};
 	struct setup_op ops[OP_KIND_COUNT];
 	struct access_rule rules[] = {{"/", LANDLOCK_RX}, {"/app", LANDLOCK_RWX}, {"/dev/null", LANDLOCK_DEV}};
 	_cleanup_buf_ struct buf b = {0};
@@ -275,7 +281,8 @@ static void seed_specs(const char *dir)
 		                           .mode = 0755,
 		                           .flags = OP_OPTIONAL,
 		                           .data = &null_device,
-		                           .data_len = sizeof(null_device)};
+		                           .data_len = sizeof(null_device),
+		                           .layers = {layers, ARRAY_SIZE(layers)}};
 	struct sandbox_spec spec = {.id = "abcdefghij0123456789",
 	                            .hostname = "cordon",
 	                            .home = "/var/lib/cordon",

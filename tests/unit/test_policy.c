@@ -8,51 +8,10 @@
 
 #include <cmocka.h>
 
+#include "base/glob.h"
 #include "base/util.h"
 #include "policy/policy.h"
-
-/* ---- allocations that fail on demand (linked with --wrap) ---- */
-
-static long allocations_left = -1; /* -1: no limit */
-
-static bool allocation_fails(void)
-{
-	if (allocations_left < 0)
-		return false;
-	if (allocations_left == 0)
-		return true;
-	allocations_left--;
-	return false;
-}
-
-void *__real_malloc(size_t size);
-void *__real_realloc(void *p, size_t size);
-char *__real_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-void *__wrap_malloc(size_t size);
-void *__wrap_realloc(void *p, size_t size);
-char *__wrap_strdup(const char *s);
-char *__wrap_strndup(const char *s, size_t n);
-
-void *__wrap_malloc(size_t size)
-{
-	return allocation_fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-	return allocation_fails() ? NULL : __real_realloc(p, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return allocation_fails() ? NULL : __real_strdup(s);
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-	return allocation_fails() ? NULL : __real_strndup(s, n);
-}
+#include "alloc.h"
 
 /* ---- fixture: a default policy ---- */
 
@@ -114,14 +73,21 @@ static void test_default_policy_has_the_documented_values(void **state)
 	ASSERT_LIST(&policy.mounts_write);
 	ASSERT_LIST(&policy.mounts_forbid);
 	ASSERT_LIST(&policy.weak_allow);
+	assert_int_equal(policy.transaction.exit, TX_ROLLBACK);
+	assert_int_equal(policy.transaction.abort, TX_ROLLBACK);
+	assert_int_equal(policy.transaction.denial, TX_KEEP);
+	for (int status = -1; status <= 256; status++)
+		assert_int_equal(policy_status_ok(&policy, status), status == 0);
+	ASSERT_LIST(&policy.transaction.preserve);
 }
 
 static void test_every_key_is_found_by_its_name_and_has_help(void **state)
 {
-	assert_int_equal(policy_key_count, 14);
+	assert_int_equal(policy_key_count, 19);
 	for (size_t i = 0; i < policy_key_count; i++) {
 		assert_ptr_equal(policy_key_find(policy_keys[i].name), &policy_keys[i]);
 		assert_true(policy_keys[i].help && policy_keys[i].help[0]);
+		assert_int_equal(policy_keys[i].words != NULL, policy_keys[i].type == POLICY_WORD);
 	}
 	assert_null(policy_key_find("limits"));
 }
@@ -199,8 +165,10 @@ static void test_unknown_key_suggests_the_nearest_one(void **state)
 	assert_refused("memory", "1G", "unknown policy key 'memory'");
 	assert_string_equal(err.hint, "did you mean 'limits.memory'?");
 	assert_refused("qqqqqq", "1G", "unknown policy key 'qqqqqq'");
-	assert_non_null(strstr(err.hint, "limits.timeout, limits.memory"));
-	assert_non_null(strstr(err.hint, "weak.allow"));
+	assert_non_null(strstr(err.hint, "limits.{timeout,memory,"));
+	assert_non_null(strstr(err.hint, "}, weak.{allow}, transaction.{exit,abort,denial,ok,preserve}")); /* to the end: nothing was cut */
+	assert_refused("preserve", "x", "unknown policy key 'preserve'");
+	assert_string_equal(err.hint, "did you mean 'transaction.preserve'?");
 }
 
 static void test_missing_key_or_value_is_an_error_and_not_a_crash(void **state)
@@ -325,14 +293,98 @@ static void test_weak_guarantees_come_from_a_fixed_list(void **state)
 	assert_string_equal(err.hint, "");
 }
 
+static void test_words_come_from_the_list_of_their_key(void **state)
+{
+	static const struct {
+		const char *key;
+		const enum tx_action *now;
+	} keys[] = {
+		{"transaction.exit", &policy.transaction.exit},
+		{"transaction.abort", &policy.transaction.abort},
+		{"transaction.denial", &policy.transaction.denial},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		assert_int_equal(policy_set(&policy, keys[i].key, "keep", &err), 0);
+		assert_int_equal(*keys[i].now, TX_KEEP);
+		assert_int_equal(policy_set(&policy, keys[i].key, "rollback", &err), 0);
+		assert_int_equal(*keys[i].now, TX_ROLLBACK);
+		assert_int_equal(policy_set(&policy, keys[i].key, "", &err), -1);
+		assert_int_equal(policy_set(&policy, keys[i].key, "Keep", &err), -1);
+		assert_int_equal(*keys[i].now, TX_ROLLBACK);
+	}
+	assert_refused("transaction.exit", "rolback", "transaction.exit: 'rolback' is not known (write rollback or keep)");
+	assert_string_equal(err.hint, "did you mean 'rollback'?");
+	assert_refused("transaction.exit", "commit", "transaction.exit: 'commit' is not known (write rollback or keep)");
+	assert_string_equal(err.hint, "");
+}
+
+static void test_exit_statuses_are_added_one_by_one_or_with_commas(void **state)
+{
+	assert_int_equal(policy_set(&policy, "transaction.ok", "1", &err), 0);
+	assert_int_equal(policy_set(&policy, "transaction.ok", "7,8, 255", &err), 0);
+	assert_int_equal(policy_set(&policy, "transaction.ok", "0,1", &err), 0);
+	for (int status = -1; status <= 300; status++)
+		assert_int_equal(policy_status_ok(&policy, status),
+		                 status == 0 || status == 1 || status == 7 || status == 8 || status == 255);
+}
+
+static void test_malformed_exit_statuses_change_nothing(void **state)
+{
+	static const char *const wrong[] = {"", "-1", "256", "1,", ",1", "1,,2", "1 ,2", " 1", "1;2", "x", "0x1", "1.5", "00000001", "3,x"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_int_equal(policy_set(&policy, "transaction.ok", wrong[i], &err), -1);
+	assert_refused("transaction.ok", "3,256,4", "transaction.ok: '256' is not an exit status (write 0 to 255, several as 0,1)");
+	for (int status = 0; status <= 255; status++)
+		assert_int_equal(policy_status_ok(&policy, status), status == 0);
+}
+
+static void test_patterns_to_preserve_are_relative_to_the_workspace(void **state)
+{
+	static const char *const right[] = {".coverage", "build//x/*.o", "**/*.log", "logs/", "..x/?", ".coverage"};
+	static const char *const wrong[] = {"", "/app/x", ".", "..", "./x", "a/../b", "../x", "a/."};
+	char pattern[GLOB_MAX + 1];
+
+	for (size_t i = 0; i < ARRAY_SIZE(right); i++)
+		assert_int_equal(policy_set(&policy, "transaction.preserve", right[i], &err), 0);
+	ASSERT_LIST(&policy.transaction.preserve, ".coverage", "build/x/*.o", "**/*.log", "logs/**", "..x/?");
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_int_equal(policy_set(&policy, "transaction.preserve", wrong[i], &err), -1);
+	assert_refused("transaction.preserve", "a/../b",
+	               "transaction.preserve: 'a/../b' contains '..' (write a pattern without . and .. in it)");
+	assert_refused(
+		"transaction.preserve", "/app/x",
+		"transaction.preserve: '/app/x' is not a pattern of paths in the workspace (write one such as .coverage or build/**, "
+		"at most 1021 bytes)");
+	assert_string_equal(err.hint, "it is relative to the workspace: no / at the beginning");
+	memset(pattern, 'x', sizeof(pattern));
+	pattern[GLOB_MAX - 1] = '\0';
+	assert_int_equal(policy_set(&policy, "transaction.preserve", pattern, &err), -1);
+	pattern[GLOB_MAX - 2] = '\0';
+	pattern[GLOB_MAX - 3] = '/'; /* grows by two stars, and still fits */
+	assert_int_equal(policy_set(&policy, "transaction.preserve", pattern, &err), 0);
+	assert_int_equal(policy.transaction.preserve.count, 6);
+	assert_int_equal(strlen(policy.transaction.preserve.items[5]), GLOB_MAX);
+}
+
 static void test_copy_is_independent_of_the_original(void **state)
 {
 	struct cordon_policy copy;
 
 	assert_int_equal(policy_set(&policy, "limits.pids", "7", &err), 0);
 	assert_int_equal(policy_set(&policy, "mounts.forbid", "/x", &err), 0);
+	assert_int_equal(policy_set(&policy, "transaction.denial", "rollback", &err), 0);
+	assert_int_equal(policy_set(&policy, "transaction.ok", "3", &err), 0);
+	assert_int_equal(policy_set(&policy, "transaction.preserve", "a", &err), 0);
 	assert_int_equal(policy_copy(&copy, &policy, &err), 0);
 	assert_int_equal(policy_set(&policy, "limits.pids", "8", &err), 0);
+	assert_int_equal(policy_set(&policy, "transaction.ok", "4", &err), 0);
+	assert_int_equal(policy_set(&policy, "transaction.preserve", "b", &err), 0);
+	assert_int_equal(copy.transaction.denial, TX_ROLLBACK);
+	assert_true(policy_status_ok(&copy, 3));
+	assert_false(policy_status_ok(&copy, 4));
+	ASSERT_LIST(&copy.transaction.preserve, "a");
 	assert_int_equal(policy_set(&policy, "env.set", "USER=other", &err), 0);
 	assert_int_equal(copy.limits.pids, 7);
 	ASSERT_LIST(&copy.mounts_forbid, "/x");
@@ -388,6 +440,7 @@ static int expect_empty(const struct cordon_policy *p)
 	assert_null(p->env_allow.items);
 	assert_null(p->env_set.items);
 	assert_null(p->mounts_forbid.items);
+	assert_null(p->transaction.preserve.items);
 	return -1;
 }
 
@@ -421,6 +474,8 @@ static int allocating_operation(int which)
 		return policy_set(&policy, "mounts.read", "/srv//x", &err);
 	case 4:
 		return policy_set(&policy, "env.set", "USER=other", &err);
+	case 5:
+		return policy_set(&policy, "transaction.preserve", "logs/", &err);
 	default:
 		return policy_set(&policy, "weak.allow", "memory", &err);
 	}
@@ -428,7 +483,7 @@ static int allocating_operation(int which)
 
 static void test_each_failed_allocation_is_reported_and_leaks_nothing(void **state)
 {
-	for (int which = 0; which < 6; which++) {
+	for (int which = 0; which < 7; which++) {
 		int rc = -1;
 		long n = 0;
 
@@ -471,6 +526,10 @@ int main(void)
 		WITH_POLICY(test_paths_are_normalised),
 		WITH_POLICY(test_paths_that_are_relative_or_climb_are_refused),
 		WITH_POLICY(test_weak_guarantees_come_from_a_fixed_list),
+		WITH_POLICY(test_words_come_from_the_list_of_their_key),
+		WITH_POLICY(test_exit_statuses_are_added_one_by_one_or_with_commas),
+		WITH_POLICY(test_malformed_exit_statuses_change_nothing),
+		WITH_POLICY(test_patterns_to_preserve_are_relative_to_the_workspace),
 		WITH_POLICY(test_copy_is_independent_of_the_original),
 		WITH_POLICY(test_built_in_forbidden_mounts_cover_accounts_kernel_sockets_and_keys),
 		WITH_POLICY(test_each_failed_allocation_is_reported_and_leaks_nothing),

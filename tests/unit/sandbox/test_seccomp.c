@@ -44,6 +44,7 @@
 
 #define ALLOWED SECCOMP_RET_ALLOW
 #define KILLED SECCOMP_RET_KILL_PROCESS
+#define HANDED_OVER SECCOMP_RET_USER_NOTIF
 #define FAILS(error) (SECCOMP_RET_ERRNO | (error))
 
 /* Loading costs time by the instruction (DESIGN 4.2): a table that outgrows this wants a second look, not a higher bound. */
@@ -54,7 +55,7 @@
 #endif
 
 #define GARBAGE 0xdeadbeef00000000u
-#define ALL_FLAGS (SECCOMP_PIN_CPUS | SECCOMP_ALLOW_USERNS | SECCOMP_NO_SETID)
+#define ALL_FLAGS (SECCOMP_PIN_CPUS | SECCOMP_ALLOW_USERNS | SECCOMP_NO_SETID | SECCOMP_NOTIFY)
 
 extern char **environ;
 
@@ -185,6 +186,8 @@ static uint32_t expected(enum syscall_rule rule, unsigned flags)
 		return FAILS(EINVAL);
 	case RULE_AFFINITY:
 		return flags & SECCOMP_PIN_CPUS ? FAILS(EPERM) : ALLOWED;
+	case RULE_NOTIFY:
+		return flags & SECCOMP_NOTIFY ? HANDED_OVER : ALLOWED;
 	}
 	return KILLED;
 }
@@ -237,6 +240,26 @@ static void test_no_file_gets_a_set_id_bit_where_that_is_asked_for(void **state)
 		}
 		assert_int_equal(verdict(__NR_fchmod, 3, 01777, 0), ALLOWED);
 		assert_int_equal(verdict4(__NR_openat, 3, 0x1000, O_CREAT, 0644), ALLOWED);
+	}
+}
+
+static void test_renames_are_handed_over_where_that_is_asked_for(void **state)
+{
+	for (unsigned flags = 0; flags <= ALL_FLAGS; flags++) {
+		const uint32_t want = flags & SECCOMP_NOTIFY ? HANDED_OVER : ALLOWED;
+
+		compile(flags);
+#ifdef __NR_rename
+		assert_int_equal(verdict(__NR_rename, 0x1000, 0x2000, 0), want);
+#endif
+		assert_int_equal(verdict4(__NR_renameat, 3, 0x1000, 4, 0x2000), want);
+		assert_int_equal(verdict4(__NR_renameat2, 3, 0x1000, 4, 0x2000), want);
+		assert_int_equal(verdict(__NR_landlock_restrict_self, 3, 0, 0), want);
+		assert_int_equal(verdict4(__NR_linkat, 3, 0x1000, 4, 0x2000), ALLOWED);
+		seccomp_allow_notified(&program);
+		assert_int_equal(verdict4(__NR_renameat2, 3, 0x1000, 4, 0x2000), ALLOWED);
+		assert_int_equal(verdict(__NR_mount, 0, 0, 0), FAILS(EPERM));
+		assert_int_equal(verdict(5000, 0, 0, 0), FAILS(ENOSYS));
 	}
 }
 
@@ -533,11 +556,44 @@ static void test_other_abis_die_for_real(void **state)
 #endif
 }
 
+/* The child hands its descriptor number over a pipe; sharing the table of descriptors, its parent can use it. */
+static void test_a_listener_sees_a_rename_and_answers_it_for_real(void **state)
+{
+	struct seccomp_notif n = {0};
+	struct seccomp_notif_resp answer = {.error = -EDOM};
+	int pipes[2], listener, status;
+
+	compile(SECCOMP_NOTIFY);
+	assert_int_equal(pipe(pipes), 0);
+	pid_t pid = (pid_t)syscall(__NR_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+		listener = seccomp_load_listener(&program);
+		if (write(pipes[1], &listener, sizeof(listener)) != (ssize_t)sizeof(listener))
+			_exit(2);
+		_exit(syscall(__NR_renameat2, AT_FDCWD, "a", AT_FDCWD, "b", 0) != -1 || errno != EDOM);
+	}
+	assert_int_equal(read(pipes[0], &listener, sizeof(listener)), sizeof(listener));
+	assert_true(listener >= 0);
+	assert_int_equal(fcntl(listener, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &n), 0);
+	assert_int_equal(n.data.nr, __NR_renameat2);
+	answer.id = n.id;
+	assert_int_equal(ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(listener);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
 static void test_load_reports_the_error(void **state)
 {
 	static struct seccomp_program empty;
 
 	assert_int_equal(seccomp_load(&empty), -EINVAL);
+	assert_int_equal(seccomp_load_listener(&empty), -EINVAL);
 }
 
 int main(void)
@@ -549,6 +605,7 @@ int main(void)
 		cmocka_unit_test(test_every_other_number_answers_enosys),
 		cmocka_unit_test(test_the_core_limit_cannot_be_changed_and_nobody_notices),
 		cmocka_unit_test(test_no_file_gets_a_set_id_bit_where_that_is_asked_for),
+		cmocka_unit_test(test_renames_are_handed_over_where_that_is_asked_for),
 		cmocka_unit_test(test_other_architectures_are_killed),
 		cmocka_unit_test(test_x32_calls_are_killed),
 		cmocka_unit_test(test_terminal_injection_is_denied_whatever_the_upper_half_says),
@@ -563,6 +620,7 @@ int main(void)
 		cmocka_unit_test(test_forbidden_calls_fail_for_real),
 		cmocka_unit_test(test_forks_threads_and_spawns_work_for_real),
 		cmocka_unit_test(test_other_abis_die_for_real),
+		cmocka_unit_test(test_a_listener_sees_a_rename_and_answers_it_for_real),
 		cmocka_unit_test(test_load_reports_the_error),
 	};
 

@@ -394,7 +394,7 @@ static void test_unknown_kinds_flags_and_modes_are_refused(void **state)
 /* What an operation works on is there; else the launcher would hand NULL to functions that do not take it. */
 static void test_operations_without_their_source_are_refused(void **state)
 {
-	static const enum op_kind need[] = {OP_SYMLINK, OP_BIND, OP_DEVICE, OP_SCRATCH, OP_OVERLAY, OP_ALIAS, OP_COPY};
+	static const enum op_kind need[] = {OP_SYMLINK, OP_BIND, OP_DEVICE, OP_SCRATCH, OP_ALIAS, OP_COPY};
 
 	for (size_t i = 0; i < ARRAY_SIZE(need); i++)
 		assert_int_equal(decode_with_op(&(struct setup_op){
@@ -410,6 +410,24 @@ static void test_scratch_names_that_leave_the_scratch_directory_are_refused(void
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(decode_with_op(&(struct setup_op){.kind = OP_SCRATCH, .target = "a", .source = bad[i]}), -1);
 	assert_int_equal(decode_with_op(&(struct setup_op){.kind = OP_SCRATCH, .target = "a", .source = "home"}), 0);
+}
+
+/* Layers become options of a mount, and the upper one is written: none may lie elsewhere or bring options of its own. */
+static void test_layers_that_leave_their_stage_are_refused(void **state)
+{
+	static const char *const bad[] = {"", "/a", "..", "a/../..", "a,index=on", "a:b", "a\\"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		for (size_t at = LAYERED_UPPER; at <= LAYERED_LOWER; at++) {
+			const char *items[] = {"/stage", "up", "work", "low"};
+			items[at] = bad[i];
+			assert_int_equal(decode_with_op(&(struct setup_op){.kind = OP_LAYERED, .target = "app", .layers = {items, 4}}), -1);
+		}
+	}
+	const char *good[] = {"", "up", "work", "low/app"}, *relative[] = {"stage", "up", "work"};
+	assert_int_equal(decode_with_op(&(struct setup_op){.kind = OP_LAYERED, .target = "app", .layers = {good, 4}}), 0);
+	assert_int_equal(decode_with_op(&(struct setup_op){.kind = OP_LAYERED, .target = "app", .layers = {good, 2}}), -1);
+	assert_int_equal(decode_with_op(&(struct setup_op){.kind = OP_LAYERED, .target = "app", .layers = {relative, 3}}), -1);
 }
 
 /* The access of a rule is an index into a table of landlock.c. */
@@ -797,6 +815,7 @@ int main(void)
 		cmocka_unit_test(test_unknown_kinds_flags_and_modes_are_refused),
 		cmocka_unit_test(test_operations_without_their_source_are_refused),
 		cmocka_unit_test(test_scratch_names_that_leave_the_scratch_directory_are_refused),
+		cmocka_unit_test(test_layers_that_leave_their_stage_are_refused),
 		cmocka_unit_test(test_access_rules_that_do_not_exist_are_refused),
 		cmocka_unit_test(test_ids_homes_and_host_names_are_checked),
 #ifndef CORDON_TEST_HOOKS

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/units.h"
+#include "base/util.h"
+
+const char *const live_outcome_names[] = {"none", "committed", "kept", "rolled_back"};
+
+int64_t live_clock_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------------------- */
+
+int live_create(const char *home, struct box *b, struct cordon_error *err)
+{
+	struct store s;
+	if (store_open(&s, home, err) < 0)
+		return -1;
+	int r = box_create(&s, b, err);
+	store_close(&s);
+	return r;
+}
+
+/* A process that was killed left its open layer: what an exec had done by then is not lost, but it does not count either. */
+static int recover_open(struct live *l, struct cordon_error *err)
+{
+	struct layer meta = {.kind = LAYER_FAILED, .exit_code = -1, .note = (char[]){"interrupted"}};
+	struct changes changes = {0};
+	char open[sizeof(l->box.open)];
+	memcpy(open, l->box.open, sizeof(open));
+	if (!open[0])
+		return 0;
+	int r = 0;
+	if (live_open_is_empty(l))
+		r = layer_drop(&l->store, open, err);
+	else
+		r = live_turn_over(l, false, &meta, &changes, err);
+	changes_free(&changes);
+	if (r < 0 && err && err->code == CORDON_ERR_NOT_FOUND)
+		r = 0;
+	l->box.open[0] = '\0';
+	return r < 0 ? -1 : box_save(&l->store, &l->box, err);
+}
+
+/* What its own history takes; what it shares with others counts for whoever made it. */
+static int count_used(struct live *l, struct cordon_error *err)
+{
+	struct layer_list all = {0};
+	if (layer_history(&l->store, l->box.id, l->box.head, &all, err) < 0)
+		return -1;
+	for (size_t i = 0; i < all.count; i++)
+		if (strcmp(all.items[i].layer.sandbox, l->box.id) == 0)
+			l->used += all.items[i].layer.bytes;
+	layer_list_free(&all);
+	return 0;
+}
+
+int live_open(struct live *l, const char *home, const char *what, const char *who, bool wait, struct cordon_error *err)
+{
+	char id[sizeof(l->box.id)];
+	*l = (struct live){.lock = -1, .seed = -1};
+	if (store_open(&l->store, home, err) < 0)
+		return -1;
+	if (box_find(&l->store, what, &l->box, err) < 0)
+		goto fail;
+	memcpy(id, l->box.id, sizeof(id));
+	l->lock = box_lock(&l->store, id, who, wait, err);
+	if (l->lock < 0)
+		goto fail;
+	box_free(&l->box); /* whoever held the lock may have changed it */
+	if (box_load(&l->store, id, &l->box, err) < 0)
+		goto fail;
+	if (l->box.workspace) {
+		l->seed = open(l->box.workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (l->seed < 0) {
+			err_sys(err, "workspace %s", l->box.workspace);
+			goto fail;
+		}
+		if (commit_recover(l->seed, l->box.workspace, &l->recovered, err) < 0)
+			goto fail;
+	}
+	if (count_used(l, err) < 0 || recover_open(l, err) < 0)
+		goto fail;
+	return 0;
+fail:
+	live_close(l);
+	return -1;
+}
+
+void live_close(struct live *l)
+{
+	live_forget_checkpoint(l);
+	cleanup_fd(&l->seed);
+	cleanup_fd(&l->lock);
+	for (size_t i = 0; l->mounts && i < l->box.mounts.count; i++) {
+		free((void *)(uintptr_t)l->mounts[i].host);
+		free((void *)(uintptr_t)l->mounts[i].guest);
+	}
+	free(l->mounts);
+	box_free(&l->box);
+	store_close(&l->store);
+	*l = (struct live){.lock = -1, .seed = -1};
+}
+
+/* ---- the stacks -------------------------------------------------------------------------------------------------------------- */
+
+/* One tree's stack as the backend takes it; the strings belong to `names`. */
+static int stack(struct live *l, const char *stage, const char *below, const char *under_open, enum layer_tree tree, struct strlist *names,
+                 struct cordon_error *err)
+{
+	const char *name = layer_tree_names[tree];
+	char text[128];
+	if (strlist_add(names, stage, err) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%s/%s", l->box.open, name);
+	if (strlist_add(names, text, err) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%s/work/%s", l->box.open, name);
+	if (strlist_add(names, text, err) < 0)
+		return -1;
+	if (under_open) { /* about to be sealed: not yet part of any chain */
+		snprintf(text, sizeof(text), "%s/%s", under_open, name);
+		if (strlist_add(names, text, err) < 0)
+			return -1;
+	}
+	struct strlist chain = {0};
+	int r = layer_chain(&l->store, below, tree, &chain, err);
+	for (size_t i = 0; r == 0 && i < chain.count; i++)
+		r = strlist_add(names, chain.items[i], err);
+	strlist_free(&chain);
+	return r;
+}
+
+static struct string_list as_list(const struct strlist *s)
+{
+	return (struct string_list){(const char **)(void *)s->items, (uint32_t)s->count};
+}
+
+/* Calls the backend with the stacks: `below`, `under_open` on it if given, and the open layer on top. */
+static int with_layers(struct live *l, const char *below, const char *under_open, bool start, struct cordon_error *err)
+{
+	char stage[4096];
+	struct strlist app = {0}, home = {0};
+	int r = -1;
+	snprintf(stage, sizeof(stage), "%s/layers", l->store.home);
+	if (stack(l, stage, below, under_open, TREE_APP, &app, err) == 0 &&
+	    stack(l, stage, below, under_open, TREE_HOME, &home, err) == 0) {
+		const struct backend_layers layers = {as_list(&app), as_list(&home)};
+		r = (start ? l->backend->start : l->backend->relayer)(l->ctx, l->policy, &l->options, &layers, l->state, err);
+	}
+	strlist_free(&app);
+	strlist_free(&home);
+	return r;
+}
+
+int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+{
+	uid_t owner = geteuid();
+	gid_t group = getegid();
+	struct stat st;
+	if (l->seed >= 0 && geteuid() == 0 && fstat(l->seed, &st) == 0) {
+		owner = st.st_uid;
+		group = st.st_gid;
+	}
+	if (layer_begin(&l->store, owner, group, id, err) < 0)
+		return -1;
+	l->birth_ns = live_clock_ns();
+	return 0;
+}
+
+bool live_open_is_empty(const struct live *l)
+{
+	_cleanup_fd_ int dir = openat(l->store.layers_fd, l->box.open, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return dir < 0 || (tree_is_empty(dir, layer_tree_names[TREE_APP]) && tree_is_empty(dir, layer_tree_names[TREE_HOME]));
+}
+
+int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct changes *out, struct cordon_error *err)
+{
+	_cleanup_view_ struct view before = {0}, after = {0};
+	_cleanup_fd_ int dir = openat(l->store.layers_fd, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return err_sys(err, "cannot open layer %s", layer);
+	if (view_open(&l->store, l->box.head, NULL, TREE_APP, l->seed, &before, err) < 0 ||
+	    view_open(&l->store, l->box.lower, layer, TREE_APP, l->seed, &after, err) < 0 ||
+	    changes_between_with(&before, &after, CHANGES_FILE_TIMES, out, err) < 0)
+		return -1;
+	int r = l->seed >= 0 ? identities_record(dir, l->seed, out, birth_ns, err) : 0;
+	changes_forget_times(out); /* a commit cares, people do not */
+	return r;
+}
+
+/* What a tree holds on disk. */
+static uint64_t tree_bytes(struct live *l, const char *layer, enum layer_tree tree)
+{
+	struct tree_index index;
+	uint64_t bytes = 0;
+	char path[LAYER_ID_LEN + 16];
+	snprintf(path, sizeof(path), "%s/%s", layer, layer_tree_names[tree]);
+	_cleanup_fd_ int dir = openat(l->store.layers_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || tree_index_scan(dir, &index, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < index.count; i++)
+		bytes += S_ISREG(index.items[i].mode) ? index.items[i].size : 0;
+	tree_index_free(&index);
+	return bytes;
+}
+
+static void fill_meta(struct live *l, struct layer *meta, const char *id, const struct changes *changes)
+{
+	memcpy(meta->id, id, sizeof(meta->id));
+	memcpy(meta->parent, l->box.head, sizeof(meta->parent));
+	if (strcmp(l->box.lower, l->box.head) != 0)
+		snprintf(meta->over, sizeof(meta->over), "%s", l->box.lower[0] ? l->box.lower : LAYER_OVER_SEED);
+	memcpy(meta->sandbox, l->box.id, sizeof(meta->sandbox));
+	meta->created_ms = live_clock_ns() / 1000000;
+	meta->changes = changes->count;
+	/* a copy of the open layer shares what it did not change with the copy before it */
+	meta->bytes = (meta->over[0] ? changes->bytes : tree_bytes(l, id, TREE_APP)) + tree_bytes(l, id, TREE_HOME);
+	l->used += meta->bytes;
+}
+
+int live_seal(struct live *l, struct layer *meta, const char *id, const struct changes *changes, struct cordon_error *err)
+{
+	fill_meta(l, meta, id, changes);
+	return layer_seal(&l->store, meta, err);
+}
+
+/* Mounts the new open layer on `below` and, not yet sealed, `under`. While the sandbox is stopped there is nothing to mount. */
+static int mount_next(struct live *l, const char *below, const char *under, const char *next, struct cordon_error *err)
+{
+	char old[LAYER_ID_LEN + 1];
+	if (!l->state)
+		return 0;
+	memcpy(old, l->box.open, sizeof(old));
+	memcpy(l->box.open, next, sizeof(old));
+	int r = with_layers(l, below, under, false, err);
+	memcpy(l->box.open, old, sizeof(old));
+	return r;
+}
+
+/*
+ * The order makes it safe to be killed anywhere: the record names the old layer as the open one until the old one is sealed and the
+ * new one is mounted; a layer that is open in the record but not sealed is what recover_open() finds.
+ */
+int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes *changes, struct cordon_error *err)
+{
+	char old[LAYER_ID_LEN + 1], next[LAYER_ID_LEN + 1] = "";
+	const int64_t birth_ns = l->birth_ns;
+	memcpy(old, l->box.open, sizeof(old));
+	if (live_describe(l, old, birth_ns, changes, err) < 0 || (l->state && live_begin_layer(l, next, err) < 0))
+		return -1;
+	if ((!keep && l->state && live_preserve(l, old, next, changes, err) < 0) ||
+	    mount_next(l, keep ? l->box.lower : l->box.head, keep ? old : NULL, next, err) < 0) {
+		if (next[0])
+			layer_drop(&l->store, next, NULL);
+		return -1;
+	}
+	if (live_seal(l, meta, old, changes, err) < 0)
+		return -1;
+	if (keep)
+		memcpy(l->box.head, old, sizeof(old));
+	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
+	memcpy(l->box.open, next, sizeof(next));
+	live_forget_checkpoint(l);
+	return box_save(&l->store, &l->box, err);
+}
+
+int live_remount(struct live *l, struct cordon_error *err)
+{
+	char old[LAYER_ID_LEN + 1], next[LAYER_ID_LEN + 1];
+	memcpy(old, l->box.open, sizeof(old));
+	if (!l->state)
+		return 0;
+	if (live_begin_layer(l, next, err) < 0)
+		return -1;
+	if (mount_next(l, l->box.head, NULL, next, err) < 0) {
+		layer_drop(&l->store, next, NULL);
+		return -1;
+	}
+	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
+	memcpy(l->box.open, next, sizeof(next));
+	live_forget_checkpoint(l);
+	return layer_drop(&l->store, old, err);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------------------- */
+
+struct cordon_policy *live_policy(const struct box *b, struct cordon_error *err)
+{
+	struct cordon_policy *p = cordon_policy_new_profile("dev", err);
+	for (size_t i = 0; p && i < b->policy.count; i++) {
+		_cleanup_free_ char *key = strdup(b->policy.items[i]);
+		char *value = key ? strchr(key, '=') : NULL;
+		if (value)
+			*value++ = '\0';
+		if (!value || policy_set(p, key, value, err) < 0) {
+			if (!value)
+				err_set(err, CORDON_ERR_INPUT, "malformed policy setting '%.80s' in the sandbox's record",
+				        b->policy.items[i]);
+			cordon_policy_free(p);
+			return NULL;
+		}
+	}
+	for (size_t i = 0; p && i < b->env.count; i++)
+		if (policy_set(p, "env.set", b->env.items[i], err) < 0) {
+			cordon_policy_free(p);
+			return NULL;
+		}
+	return p;
+}
+
+/* "HOST:GUEST[:rw]" as the record has it, written by `create` from checked parts. */
+static int parse_mounts(struct live *l, struct cordon_error *err)
+{
+	size_t count = l->box.mounts.count;
+	if (count && !(l->mounts = calloc(count, sizeof(*l->mounts))))
+		return err_sys(err, "mounts");
+	for (size_t i = 0; i < count; i++) {
+		_cleanup_free_ char *text = strdup(l->box.mounts.items[i]);
+		char *colon = text ? strrchr(text, ':') : NULL;
+		if (colon && strcmp(colon, ":rw") == 0) {
+			l->mounts[i].writable = 1;
+			*colon = '\0';
+			colon = strrchr(text, ':');
+		}
+		if (!colon)
+			return err_set(err, CORDON_ERR_INPUT, "malformed mount in the sandbox's record");
+		*colon = '\0';
+		l->mounts[i].host = strdup(text);
+		l->mounts[i].guest = strdup(colon + 1);
+		if (!l->mounts[i].host || !l->mounts[i].guest)
+			return err_sys(err, "mounts");
+	}
+	return 0;
+}
+
+int live_start(struct live *l, struct cordon *ctx, const struct backend *backend, struct cordon_policy *policy,
+               struct backend_sandbox *state, struct cordon_error *err)
+{
+	char next[LAYER_ID_LEN + 1];
+	if (parse_mounts(l, err) < 0 || live_begin_layer(l, next, err) < 0)
+		return -1;
+	memcpy(l->box.open, next, sizeof(next));
+	l->ctx = ctx;
+	l->backend = backend;
+	l->policy = policy;
+	if (l->box.uid != UINT32_MAX)
+		snprintf(l->user, sizeof(l->user), "%u:%u", (unsigned)l->box.uid, (unsigned)l->box.gid);
+	l->options = (struct cordon_sandbox_options){.size = sizeof(l->options),
+	                                             .user = l->user[0] ? l->user : NULL,
+	                                             .workspace = l->box.workspace,
+	                                             .hostname = l->box.name[0] ? l->box.name : NULL,
+	                                             .mounts = l->mounts,
+	                                             .mount_count = l->box.mounts.count};
+	l->state = state;
+	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
+	if (box_save(&l->store, &l->box, err) == 0 && with_layers(l, l->box.head, NULL, true, err) == 0)
+		return 0;
+	l->state = NULL;
+	layer_drop(&l->store, next, NULL);
+	l->box.open[0] = '\0';
+	box_save(&l->store, &l->box, NULL);
+	return -1;
+}
+
+int live_stop(struct live *l, struct cordon_error *err)
+{
+	struct layer meta = {.kind = LAYER_CHECKPOINT, .exit_code = -1};
+	struct changes changes = {0};
+	l->state = NULL;
+	if (!l->box.open[0])
+		return 0;
+	int r = 0;
+	if (live_open_is_empty(l)) {
+		r = layer_drop(&l->store, l->box.open, err);
+		l->box.open[0] = '\0';
+		if (r == 0)
+			r = box_save(&l->store, &l->box, err);
+	} else {
+		r = live_turn_over(l, true, &meta, &changes, err);
+	}
+	changes_free(&changes);
+	return r;
+}
+
+/* ---- transactions ------------------------------------------------------------------------------------------------------------ */
+
+void live_tx_free(struct live_tx *tx)
+{
+	changes_free(&tx->changes);
+	strlist_free(&tx->services);
+}
+
+int live_exec_begin(struct live *l, bool own, struct live_tx *tx, struct cordon_error *err)
+{
+	char limit[32];
+	*tx = (struct live_tx){.own = own};
+	if (l->used >= l->policy->limits.disk) {
+		err_set(err, CORDON_ERR_DENIED, "the layers of this sandbox have reached its disk limit of %s",
+		        units_format_size(l->policy->limits.disk, limit));
+		return err_hint(err, "fork what you need and remove the rest, or create it with a larger --disk");
+	}
+	/* what services or parallel execs wrote before belongs to "before" */
+	if (own && !live_open_is_empty(l)) {
+		struct layer meta = {.kind = LAYER_CHECKPOINT, .exit_code = -1};
+		struct changes changes = {0};
+		int r = l->running ? live_checkpoint(l, &meta, true, &changes, err) : live_turn_over(l, true, &meta, &changes, err);
+		changes_free(&changes);
+		if (r < 0)
+			return -1;
+	}
+	memcpy(tx->before, l->box.head, sizeof(tx->before));
+	memcpy(tx->after, l->box.head, sizeof(tx->after));
+	l->running++;
+	return 0;
+}
+
+/* Past some depth a chain is made flat. Off the caller's path would be better still, but it is rare: once in many execs, and links only. */
+static void flatten(struct live *l)
+{
+	struct strlist chain = {0};
+	if (layer_chain(&l->store, l->box.head, TREE_APP, &chain, NULL) == 0 && chain.count > LAYER_FLATTEN_DEPTH)
+		layer_flatten(&l->store, l->box.head, NULL); /* a longer chain is slower, not wrong */
+	strlist_free(&chain);
+}
+
+static void tx_done(struct live *l, struct live_tx *tx, bool failed, bool keep)
+{
+	memcpy(tx->after, l->box.head, sizeof(tx->after));
+	tx->outcome = !keep ? OUTCOME_ROLLED_BACK : failed ? OUTCOME_KEPT : OUTCOME_COMMITTED;
+	flatten(l);
+}
+
+int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, const char *command, int exit_code, struct cordon_error *err)
+{
+	l->running--;
+	if (!tx->own || live_open_is_empty(l))
+		return 0;
+	struct layer meta = {.kind = keep ? LAYER_EXEC : LAYER_FAILED, .exit_code = exit_code, .command = (char *)(uintptr_t)command};
+	if (l->running == 0 || !l->state) {
+		if (live_turn_over(l, keep, &meta, &tx->changes, err) < 0)
+			return -1;
+	} else {
+		if (live_checkpoint(l, &meta, keep, &tx->changes, err) < 0)
+			return -1;
+		if (!meta.id[0])
+			return 0; /* what is in the open layer was there before */
+		if (!keep && live_put_back(l, l->box.head, &l->policy->transaction.preserve, err) < 0)
+			return -1;
+	}
+	tx_done(l, tx, failed, keep);
+	return 0;
+}
+
+int live_exec_end_stopped(struct live *l, struct live_tx *tx, bool failed, bool keep, const char *command, int exit_code,
+                          struct cordon_error *err)
+{
+	struct layer meta = {.kind = keep ? LAYER_EXEC : LAYER_FAILED, .exit_code = exit_code, .command = (char *)(uintptr_t)command};
+	l->state = NULL;
+	changes_free(&tx->changes);
+	tx->changes = (struct changes){0};
+	if (!l->box.open[0] || live_turn_over(l, keep, &meta, &tx->changes, err) < 0)
+		return -1;
+	tx_done(l, tx, failed, keep);
+	return 0;
+}

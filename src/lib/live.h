@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sandbox that stays on disk, opened and locked by this process: its record, its layers, and, while it is live, the running sandbox.
+ *
+ * Theory of operation. A live sandbox writes into one open layer. While nothing else runs in it, an exec has that layer for itself: when it ends, the layer is
+ * sealed (kept: the head moves onto it; rolled back: it stays beside the tree as a failed one), and a new, empty layer is mounted in its place. An exec that
+ * changed nothing leaves the open layer empty, and nothing has to be done. While services run, their mounts cannot be exchanged: what the open layer holds is
+ * copied into a sealed layer when it has to be kept, and files are put back in place when it has to be undone (live_place.c).
+ */
+#ifndef CORDON_LIB_LIVE_H
+#define CORDON_LIB_LIVE_H
+
+#include "backend/backend.h"
+#include "layers/box.h"
+#include "layers/commit.h"
+#include "layers/diff.h"
+#include "layers/index.h"
+#include "layers/view.h"
+#include "lib/context.h"
+
+struct live {
+	struct store store;
+	struct box box;
+	int lock;                        /* held while this is open */
+	int seed;                        /* the workspace's directory on the host, -1: none */
+	enum commit_recovered recovered; /* what became of a commit that was interrupted in the workspace */
+	int64_t birth_ns;                /* when the open layer was made, CLOCK_REALTIME */
+	struct cordon *ctx;              /* while it runs */
+	const struct backend *backend;
+	struct cordon_policy *policy;
+	struct backend_sandbox *state; /* the running sandbox, NULL: stopped */
+	struct cordon_mount *mounts;   /* parsed from the record */
+	struct cordon_sandbox_options options;
+	char user[32];                      /* "UID:GID" for it, or empty */
+	unsigned running;                   /* execs inside, services included */
+	uint64_t used;                      /* bytes in the layers of its history */
+	struct tree_index last[TREE_COUNT]; /* what the open layer held at the last checkpoint … */
+	char last_layer[LAYER_ID_LEN + 1];  /* … and the copy that was made then; "": it was empty */
+};
+
+/* Makes a record. b: as filled in by the caller; id and times are set. */
+int live_create(const char *home, struct box *b, struct cordon_error *err);
+
+/* Finds it and takes its lock; `who` is what others are told who want it. Recovers what a killed process left. */
+int live_open(struct live *l, const char *home, const char *what, const char *who, bool wait, struct cordon_error *err);
+/* The sandbox must have been stopped. */
+void live_close(struct live *l);
+
+/* The policy that the record asks for: profile dev and the record's own settings. To be released with cordon_policy_free(). */
+struct cordon_policy *live_policy(const struct box *b, struct cordon_error *err);
+
+/* Starts it with the layers of its head. state: filled in by the backend, must stay until live_stop(). */
+int live_start(struct live *l, struct cordon *ctx, const struct backend *backend, struct cordon_policy *policy,
+               struct backend_sandbox *state, struct cordon_error *err);
+/* After the last process is gone and the backend was told to stop: what the open layer holds is kept. */
+int live_stop(struct live *l, struct cordon_error *err);
+
+/* ---- transactions ------------------------------------------------------------------------------------------------------------ */
+
+enum live_outcome { OUTCOME_NONE, OUTCOME_COMMITTED, OUTCOME_KEPT, OUTCOME_ROLLED_BACK };
+extern const char *const live_outcome_names[]; /* "none", … */
+
+struct live_tx {
+	bool own;                                               /* a transaction of its own; false: --parallel, services */
+	char before[LAYER_ID_LEN + 1], after[LAYER_ID_LEN + 1]; /* "": the seed */
+	enum live_outcome outcome;
+	struct changes changes;  /* in the workspace */
+	struct strlist services; /* that were running and saw files put back */
+};
+void live_tx_free(struct live_tx *tx);
+
+int live_exec_begin(struct live *l, bool own, struct live_tx *tx, struct cordon_error *err);
+/* keep: by the policy's transaction settings. meta: command, exit code; kind is set here. */
+int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, const char *command, int exit_code, struct cordon_error *err);
+
+/* The same when that has failed beside services and the sandbox was stopped for it: what is kept or undone is certain then. */
+int live_exec_end_stopped(struct live *l, struct live_tx *tx, bool failed, bool keep, const char *command, int exit_code,
+                          struct cordon_error *err);
+
+/* ---- the layer tree ---------------------------------------------------------------------------------------------------------- */
+
+/* Names the present state; id gets the layer. */
+int live_snapshot(struct live *l, const char *name, const char *note, char id[LAYER_ID_LEN + 1], struct cordon_error *err);
+/* Moves the head. Nothing of the history goes away. */
+int live_restore(struct live *l, const char *layer, struct cordon_error *err);
+/* A new sandbox on the same layers. layer NULL: the present state. */
+int live_fork(struct live *l, const char *layer, const char *name, char id[LAYER_ID_LEN + 1], struct cordon_error *err);
+
+int live_tx_begin(struct live *l, struct cordon_error *err);
+int live_tx_commit(struct live *l, struct cordon_error *err);
+int live_tx_rollback(struct live *l, struct cordon_error *err);
+
+/* What two states differ in; a, b: layer ids, "" the seed, NULL for b: the present state. The views are to be closed by the caller. */
+int live_compare(struct live *l, const char *a, const char *b, struct view *before, struct view *after, struct changes *changes,
+                 struct cordon_error *err);
+
+struct live_commit {
+	unsigned flags;           /* enum commit_flags */
+	const char *const *paths; /* NULL: all */
+	const char *const *force;
+	void (*progress)(void *user, uint64_t done, uint64_t total);
+	void *user;
+};
+/* As commit_run(): 0, 1 refused, -1. */
+int live_commit(struct live *l, const struct live_commit *c, struct commit_report *report, struct cordon_error *err);
+/* All changes since the seed go away: the head moves to the seed. */
+int live_discard(struct live *l, struct cordon_error *err);
+
+/* ---- for the files of this module -------------------------------------------------------------------------------------------- */
+
+/* Seals the open layer and mounts an empty one; keep: on top of it, else in its place. Nothing may run inside. */
+int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes *changes, struct cordon_error *err);
+bool live_open_is_empty(const struct live *l);
+/* An empty open layer on the head, in place of what is mounted. Nothing may run inside. */
+int live_remount(struct live *l, struct cordon_error *err);
+/* What the layer (open or sealed) changes on the head, in the workspace; and what the host's files were, for a later commit. */
+int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct changes *out, struct cordon_error *err);
+int64_t live_clock_ns(void);
+/* Fills in the rest of the metadata and seals. */
+int live_seal(struct live *l, struct layer *meta, const char *id, const struct changes *changes, struct cordon_error *err);
+/* A new open layer, not mounted. */
+int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err);
+
+/* live_place.c: while something runs inside. A copy of the open layer becomes a sealed one; if nothing changed since the last, meta->id is "". */
+int live_checkpoint(struct live *l, struct layer *meta, bool move_head, struct changes *changes, struct cordon_error *err);
+/* Files are put back until the trees show what `layer` shows, but for those that match `spare` (NULL: none), and the head moves there. */
+int live_put_back(struct live *l, const char *layer, const struct strlist *spare, struct cordon_error *err);
+/* transaction.preserve: what a rolled-back exec leaves after all, carried over into a layer that is not mounted yet. */
+int live_preserve(struct live *l, const char *from, const char *to, const struct changes *changes, struct cordon_error *err);
+void live_forget_checkpoint(struct live *l);
+
+#endif

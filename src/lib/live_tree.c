@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layer tree of one sandbox: naming states, going back, forking, comparing, committing. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "lib/live.h"
+
+/* What is in the open layer becomes part of the tree, so that the head is the present state. */
+static int settle(struct live *l, struct cordon_error *err)
+{
+	struct layer meta = {.kind = LAYER_CHECKPOINT, .exit_code = -1};
+	struct changes changes = {0};
+	if (!l->box.open[0] || live_open_is_empty(l))
+		return 0;
+	int r = l->running && l->state ? live_checkpoint(l, &meta, true, &changes, err) : live_turn_over(l, true, &meta, &changes, err);
+	changes_free(&changes);
+	return r;
+}
+
+/* A layer without changes, for a name: on the seed, or where the head has a name already. */
+static int add_empty(struct live *l, struct layer *meta, struct cordon_error *err)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (layer_begin(&l->store, geteuid(), getegid(), meta->id, err) < 0)
+		return -1;
+	memcpy(meta->parent, l->box.head, sizeof(meta->parent));
+	memcpy(meta->sandbox, l->box.id, sizeof(meta->sandbox));
+	meta->created_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	if (layer_seal(&l->store, meta, err) < 0)
+		return -1;
+	memcpy(l->box.head, meta->id, sizeof(l->box.head));
+	return box_save(&l->store, &l->box, err);
+}
+
+int live_snapshot(struct live *l, const char *name, const char *note, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+{
+	_cleanup_layer_ struct layer head = {0};
+	if (name && box_check_layer_name(name, err) < 0)
+		return -1;
+	if (name) {
+		char taken[LAYER_ID_LEN + 1];
+		if (box_find_layer(&l->store, &l->box, name, taken, NULL) == 0)
+			return err_set(err, CORDON_ERR_INPUT, "there is a snapshot '%s' already", name);
+	}
+	if (settle(l, err) < 0)
+		return -1;
+	if (l->box.head[0] && layer_read(&l->store, l->box.head, &head, err) < 0)
+		return -1;
+	if (!l->box.head[0] || head.name || head.kind == LAYER_SNAPSHOT) {
+		struct layer meta = {
+			.kind = LAYER_SNAPSHOT, .exit_code = -1, .name = (char *)(uintptr_t)name, .note = (char *)(uintptr_t)note};
+		if (add_empty(l, &meta, err) < 0)
+			return -1;
+		memcpy(id, meta.id, sizeof(meta.id));
+		return 0;
+	}
+	struct layer named = head;
+	named.kind = LAYER_SNAPSHOT;
+	named.name = (char *)(uintptr_t)name;
+	if (note)
+		named.note = (char *)(uintptr_t)note;
+	memcpy(id, head.id, sizeof(head.id));
+	return layer_update(&l->store, &named, err);
+}
+
+int live_restore(struct live *l, const char *layer, struct cordon_error *err)
+{
+	struct strlist check = {0};
+	char old[LAYER_ID_LEN + 1];
+	int r = layer_chain(&l->store, layer, TREE_APP, &check, err); /* all of it is there and sound */
+	strlist_free(&check);
+	if (r < 0 || settle(l, err) < 0)
+		return -1;
+	if (l->running && l->state)
+		return live_put_back(l, layer, NULL, err);
+	memcpy(old, l->box.head, sizeof(old));
+	snprintf(l->box.head, sizeof(l->box.head), "%s", layer);
+	if (live_remount(l, err) < 0) {
+		memcpy(l->box.head, old, sizeof(old));
+		return -1;
+	}
+	return box_save(&l->store, &l->box, err);
+}
+
+static int copy_lists(struct box *to, const struct box *from, struct cordon_error *err)
+{
+	return strlist_copy(&to->labels, &from->labels, err) < 0 || strlist_copy(&to->env, &from->env, err) < 0 ||
+	                       strlist_copy(&to->policy, &from->policy, err) < 0 || strlist_copy(&to->mounts, &from->mounts, err) < 0
+	               ? -1
+	               : 0;
+}
+
+int live_fork(struct live *l, const char *layer, const char *name, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+{
+	_cleanup_box_ struct box b = {.ttl_ms = l->box.ttl_ms, .idle_ms = l->box.idle_ms, .uid = l->box.uid, .gid = l->box.gid};
+	if (!layer && settle(l, err) < 0)
+		return -1;
+	snprintf(b.head, sizeof(b.head), "%s", layer ? layer : l->box.head);
+	snprintf(b.name, sizeof(b.name), "%s", name ? name : "");
+	if (l->box.workspace && !(b.workspace = strdup(l->box.workspace)))
+		return err_sys(err, "strdup");
+	if (copy_lists(&b, &l->box, err) < 0 || box_create(&l->store, &b, err) < 0)
+		return -1;
+	memcpy(id, b.id, sizeof(b.id));
+	return 0;
+}
+
+/* ---- groups of execs --------------------------------------------------------------------------------------------------------- */
+
+#define SEED "-" /* in the record, where the head is the seed itself */
+
+int live_tx_begin(struct live *l, struct cordon_error *err)
+{
+	if (settle(l, err) < 0 || strlist_add(&l->box.tx, l->box.head[0] ? l->box.head : SEED, err) < 0)
+		return -1;
+	return box_save(&l->store, &l->box, err);
+}
+
+static int tx_pop(struct live *l, char head[LAYER_ID_LEN + 1], struct cordon_error *err)
+{
+	size_t n = l->box.tx.count;
+	if (n == 0)
+		return err_set(err, CORDON_ERR_INPUT, "no transaction is open in this sandbox");
+	snprintf(head, LAYER_ID_LEN + 1, "%s", strcmp(l->box.tx.items[n - 1], SEED) == 0 ? "" : l->box.tx.items[n - 1]);
+	free(l->box.tx.items[n - 1]);
+	l->box.tx.items[n - 1] = NULL;
+	l->box.tx.count--;
+	return 0;
+}
+
+int live_tx_commit(struct live *l, struct cordon_error *err)
+{
+	char head[LAYER_ID_LEN + 1];
+	return tx_pop(l, head, err) < 0 ? -1 : box_save(&l->store, &l->box, err);
+}
+
+int live_tx_rollback(struct live *l, struct cordon_error *err)
+{
+	char head[LAYER_ID_LEN + 1];
+	return tx_pop(l, head, err) < 0 ? -1 : live_restore(l, head, err);
+}
+
+/* ---- comparing and committing ------------------------------------------------------------------------------------------------ */
+
+static int compare(struct live *l, const char *a, const char *b, unsigned flags, struct view *before, struct view *after,
+                   struct changes *changes, struct cordon_error *err)
+{
+	const char *open = !b && l->box.open[0] ? l->box.open : NULL;
+	*before = *after = (struct view){0};
+	if (view_open(&l->store, a, NULL, TREE_APP, l->seed, before, err) < 0 || view_open(&l->store,
+	                                                                                   b      ? b
+	                                                                                   : open ? l->box.lower
+	                                                                                          : l->box.head,
+	                                                                                   open, TREE_APP, l->seed, after, err) < 0)
+		return -1;
+	return changes_between_with(before, after, flags, changes, err);
+}
+
+int live_compare(struct live *l, const char *a, const char *b, struct view *before, struct view *after, struct changes *changes,
+                 struct cordon_error *err)
+{
+	return compare(l, a, b, 0, before, after, changes, err);
+}
+
+/* The oldest layer that changed a path knows what it was; our own commits since then know better. */
+static int gather_identities(struct live *l, int dir, struct identities **base, struct identities **committed, struct cordon_error *err)
+{
+	struct layer_list all = {0};
+	int r = identities_load(dir, "committed", committed, err);
+	if (r == 0)
+		r = layer_history(&l->store, "", l->box.head, &all, err);
+	for (size_t i = all.count; r == 0 && i > 0; i--) { /* the list begins with the oldest */
+		const char *id = all.items[i - 1].layer.id;
+		_cleanup_fd_ int layer = openat(l->store.layers_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		r = layer < 0 ? err_sys(err, "cannot open layer %s", id) : identities_merge(*base, layer, "base", err);
+	}
+	layer_list_free(&all);
+	return r;
+}
+
+struct known {
+	struct identities *base, *committed;
+};
+
+static struct identity expected(void *arg, const char *path)
+{
+	const struct known *k = arg;
+	struct identity own = identities_get(k->committed, path);
+	return own.known ? own : identities_get(k->base, path);
+}
+
+int live_commit(struct live *l, const struct live_commit *c, struct commit_report *report, struct cordon_error *err)
+{
+	_cleanup_view_ struct view before = {0}, after = {0};
+	struct changes changes = {0};
+	struct known known = {0};
+	int result = -1;
+	*report = (struct commit_report){0};
+	if (l->seed < 0) {
+		err_set(err, CORDON_ERR_INPUT, "this sandbox was not seeded from a directory, so there is nothing to commit to");
+		return err_hint(err, "copy files out with: cordon cp ID:/app/FILE .");
+	}
+	_cleanup_fd_ int dir = box_open_dir(&l->store, l->box.id, err);
+	if (dir < 0 || settle(l, err) < 0 || identities_new(&known.base, err) < 0 ||
+	    gather_identities(l, dir, &known.base, &known.committed, err) < 0 ||
+	    compare(l, "", l->box.head, CHANGES_FILE_TIMES, &before, &after, &changes, err) < 0)
+		goto out;
+	const struct commit_request request = {.target = l->seed,
+	                                       .target_path = l->box.workspace,
+	                                       .before = &before,
+	                                       .after = &after,
+	                                       .changes = &changes,
+	                                       .expected = expected,
+	                                       .arg = &known,
+	                                       .paths = c->paths,
+	                                       .force = c->force,
+	                                       .flags = c->flags,
+	                                       .progress = c->progress,
+	                                       .user = c->user};
+	result = commit_run(&request, report, err);
+	if (result == 0 && !(c->flags & COMMIT_DRY_RUN) && report->written &&
+	    (identities_merge_from(known.committed, report->written, err) < 0 ||
+	     identities_save(known.committed, dir, "committed", err) < 0))
+		result = -1;
+out:
+	changes_free(&changes);
+	identities_free(known.base);
+	identities_free(known.committed);
+	return result;
+}
+
+int live_discard(struct live *l, struct cordon_error *err)
+{
+	return live_restore(l, "", err);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that build a sandbox's tree share: mounts.c the plain operations, mounts_layers.c overlays and what is prepared for them. */
+#ifndef CORDON_SANDBOX_MOUNTS_PARTS_H
+#define CORDON_SANDBOX_MOUNTS_PARTS_H
+
+#include "sandbox/mounts.h"
+
+/*
+ * Where the pieces stand while the tree is built; nothing is mounted there when something of the sandbox runs. The empty directories stay in
+ * a sandbox whose layers can be exchanged later, since its root is read-only then.
+ */
+#define STAGE_LAYERS ".layers"
+#define STAGE_LOWER ".lower"
+#define STAGE_MERGED ".merged"
+#define STAGE_EMPTY ".empty"
+#define STAGE_MASK_FILE ".masked"
+#define STAGE_MASK_DIR ".masked-dir"
+
+struct builder {
+	const struct sandbox_spec *spec;
+	const struct idmap *ids;
+	struct mount_sources sources;
+	size_t next_source;
+	int root;               /* the new root */
+	const char *mask_at[2]; /* where the last mask of a file, of a directory was mounted: the next is a clone of it */
+	bool empty_staged;      /* there is an empty file system at STAGE_EMPTY */
+	bool careful;           /* the operation's target was named by a user */
+	bool keep_stages;       /* see above */
+	struct mounts_view *view;
+};
+
+/* True if something has to be opened before the operation can be executed. */
+bool mounts_needs_source(const struct setup_op *op);
+/* The next of the prepared sources. */
+int mounts_take_source(struct builder *b, struct cordon_error *err);
+
+/* Mounts a detached tree on its place in the new root, which is made if it is missing. */
+int mounts_attach(struct builder *b, int tree, const char *target, bool is_dir, struct cordon_error *err);
+/* A new file system of its own: type and options. */
+int mounts_new_filesystem(const char *type, const char *const options[][2], size_t count, unsigned attr, struct cordon_error *err);
+
+int mounts_alias(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+
+/* The operations of mounts_layers.c. */
+int mounts_read_only(struct builder *b, int tree, const struct setup_op *op, struct cordon_error *err);
+int mounts_layered(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+int mounts_stage(struct builder *b, int tree, const char *stage, struct cordon_error *err);
+int mounts_unstage(struct builder *b, const char *stage, struct cordon_error *err);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rename(2) of a directory that lies in a lower layer. overlayfs answers EXDEV (its redirect_dir is not for user namespaces), and git mv,
+ * os.rename, npm and cargo give up. So the filter hands the three rename calls over (SECCOMP_NOTIFY) and this answers them.
+ *
+ * Theory of operation. The child that becomes a command loads the filter last and sends the listener to init, which does nothing with it
+ * until the first rename waits there; then init forks a supervisor, one per exec. That reads the old path from the caller's memory, and if
+ * it is no directory on an overlay, the call goes on (SECCOMP_USER_NOTIF_FLAG_CONTINUE): the kernel reads the arguments again and answers
+ * itself. For a directory a worker is forked that tries the rename, and on EXDEV does it by hand (rename_by_hand). The supervisor ends with
+ * the exec's last process: the listener hangs up.
+ *
+ * Who may do what. The supervisor looks: it has the command's user and filter, and CAP_SYS_PTRACE over the sandbox's own user namespace,
+ * since Yama lets nobody else read the memory of what is not its descendant. It changes nothing. The worker acts: with the command's user,
+ * no capability, the same Landlock rules, filter and limits. So whatever a caller makes of its memory, its descriptors or the tree
+ * meanwhile, nothing happens that it could not have done by itself, and "go on" is always what would have happened without us.
+ * A process may have confined itself further with Landlock, and nobody can ask the kernel whether it did. So landlock_restrict_self is
+ * handed over too: it always goes on, but from then on only processes that were born before, and did not call it, are helped.
+ *
+ * Limits. By hand is no single step: for a moment both names are there, and a kill in between leaves both, or a directory called
+ * .cordon-rename-*. Who has the directory itself open, or as its working directory, keeps the removed one. Open files stay the same ones if
+ * they were changed since the sandbox began; others keep showing the lower layer's, as after any copy-up. Programs inside can have no
+ * listeners of their own (EBUSY). A signal with a handler interrupts the wait: with SA_RESTART the call comes again and gets its answer,
+ * without it the caller sees EINTR, and the rename goes on.
+ */
+#ifndef CORDON_SANDBOX_RENAMES_H
+#define CORDON_SANDBOX_RENAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "sandbox/seccomp.h"
+#include "sandbox/spec.h"
+
+/* Whether anything in a sandbox lies, or may come to lie, in a lower layer. */
+bool renames_needed(const struct sandbox_spec *spec);
+
+/*
+ * In the command's child, last before exec: loads the filter and sends the listener over a SOCK_SEQPACKET. Where the kernel has no listener
+ * for us the plain filter is loaded. 0 or -errno.
+ */
+int renames_load(const struct seccomp_program *prog, int sock);
+
+/* In init: as read(2) from the other end; a listener that arrives is put into *listener. */
+ssize_t renames_receive(int sock, void *data, size_t len, int *listener);
+
+/* In init, when there can be no supervisor: the call that waits goes on. */
+void renames_decline(int listener);
+
+/*
+ * In a child of init that has the command's user and limits, and CAP_SYS_PTRACE. distrust: an earlier one was killed, and with it the
+ * knowledge of who confined itself: nobody is helped any more. landlock_fd -1: none.
+ */
+_Noreturn void renames_supervise(int listener, int landlock_fd, const struct seccomp_program *prog, bool distrust);
+
+/*
+ * What rename(2) would do to the directory old_name, on a file system that refuses to; both directories must be of one mount. flags: 0 or
+ * RENAME_NOREPLACE. Files older than `born` cannot be in the upper layer and are copied; others are linked, so that who has them open
+ * keeps them. 0, or an errno with nothing changed.
+ */
+int rename_by_hand(int old_parent, const char *old_name, int new_parent, const char *new_name, unsigned flags, const struct timespec *born);
+
+#endif
