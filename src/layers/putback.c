@@ -340,6 +340,8 @@ int putback(int tree, const struct view *want, const struct changes *changes, co
 		const char *path = changes->items[i - 1].path, *slash = strrchr(path, '/');
 		r = restore_times(tree, want, path, slash ? (size_t)(slash - path) : 0, err);
 	}
+	if (r == 0) /* the top is in no list of changes, and a name in it may have come and gone again */
+		r = restore_times(tree, want, "", 0, err);
 	names_end(&names);
 	return r;
 }

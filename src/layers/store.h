@@ -27,7 +27,7 @@
 #include "policy/policy.h"
 
 #define LAYER_ID_LEN 20
-#define LAYER_FLATTEN_DEPTH 64 /* more layers than this below the open one are squashed */
+#define LAYER_FLATTEN_DEPTH 16 /* more layers than this below the open one are squashed */
 
 #define LAYER_OVER_SEED "00000000000000000000" /* layer.over where that is the seed itself */
 

@@ -83,9 +83,21 @@ static void sync_directory(struct syncer *y, int parent, const char *name, int d
 		y->failed = errno;
 }
 
+/*
+ * Where single files are synced, each of them brings the directories above it to the disk, but not the mark beside it; and a layer with neither mark nor
+ * record counts as damaged, not as open.
+ */
+static int sync_mark(int dir)
+{
+	_cleanup_fd_ int fd = openat(dir, LAYER_OPEN_MARK, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 && errno == ENOENT ? 0 : fd < 0 ? -1 : fsync(fd);
+}
+
 int layer_sync(struct store *s, int dir, struct cordon_error *err)
 {
 	struct syncer y = {.journal = disk_has_one_journal(dir)};
+	if (!y.journal && sync_mark(dir) < 0)
+		return err_sys(err, "cannot write its mark to the disk");
 	for (int i = 0; i < TREE_COUNT && !y.all; i++)
 		sync_directory(&y, dir, layer_tree_names[i], 0);
 	finish_batch(&y);

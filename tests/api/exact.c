@@ -261,49 +261,84 @@ static void reopen(struct world *w)
 	done.reopened++;
 }
 
-static bool same_but_for_time(const char *a, const char *b)
+static bool same_field(const char *a, const char *b, enum manifest_field field)
 {
-	for (int field = 0; field < F_COUNT; field++) {
-		const size_t n = strcspn(a, " \n"), m = strcspn(b, " \n");
-		if (field != F_MTIME && (n != m || strncmp(a, b, n) != 0))
+	const char *x = field_of(a, field), *y = field_of(b, field);
+	const size_t n = strcspn(x, " \n");
+
+	return n == strcspn(y, " \n") && strncmp(x, y, n) == 0;
+}
+
+/* A directory that differs in nothing but its time may be left alone by a commit. What the owner cannot see is not compared. */
+static bool left_alone(const char *line, const char *before, const char *after)
+{
+	static const enum manifest_field fields[] = {F_TYPE, F_MODE, F_UID, F_GID, F_ATTRIBUTES};
+	const char *was = line_of(before, line), *is = line_of(after, line);
+
+	if (*field_of(line, F_TYPE) != 'd' || !was || !is || !same_field(was, is, F_MTIME))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (!same_field(line, was, fields[i]) && !(fields[i] == F_ATTRIBUTES && strchr(field_of(line, F_ATTRIBUTES), '!')))
 			return false;
-		a += n + 1;
-		b += m + 1;
-	}
 	return true;
 }
 
-/*
- * What the host should show after a commit: what is inside, but a directory that differs in nothing but its time may be left alone, as it
- * was.
- */
+/* What the host should show after a commit: what is inside, but for these directories' times. */
 static char *committed(const char *inside, const char *before, const char *after)
 {
 	struct buf out = {0};
 
 	for (const char *line = inside, *end; *line && (end = strchr(line, '\n')); line = end + 1) {
-		const char *was = line_of(before, line), *is = line_of(after, line);
-		const bool left = line[strcspn(line, " ") + 1] == 'd' && was && is && same_but_for_time(line, was) &&
-		                  strncmp(was, is, strcspn(was, "\n") + 1) == 0;
-		buf_add(&out, left ? was : line, strcspn(left ? was : line, "\n") + 1);
+		const char *time_from = field_of(left_alone(line, before, after) ? line_of(before, line) : line, F_MTIME);
+		const char *at = field_of(line, F_MTIME), *rest = field_of(line, F_CONTENT);
+		buf_add(&out, line, (size_t)(at - line));
+		buf_add(&out, time_from, strcspn(time_from, " ") + 1);
+		buf_add(&out, rest, (size_t)(end - rest) + 1);
 	}
 	return buf_steal(&out);
+}
+
+/*
+ * A commit that takes one of the names of a file away changes the change time of the others, so that the next one may take them for edited on
+ * the host, and refuses. True if that is all that it complains of.
+ */
+static bool complains_of_links(const struct commit_report *report)
+{
+	for (size_t i = 0; i < report->problem_count; i++) {
+		const char *path = report->problems[i].path, *slash = strrchr(path, '/');
+		if (report->problems[i].why != REFUSED_CONFLICT || strncmp(slash ? slash + 1 : path, "hl", 2) != 0)
+			return false;
+	}
+	return report->problem_count > 0;
+}
+
+/* 0: done, 1: refused, for the reason above. */
+static int run_commit(struct world *w)
+{
+	struct cordon_error err = {0};
+	struct commit_report report = {0};
+	int r = live_commit(w->sandbox->live, &(struct live_commit){.flags = COMMIT_AUTORUN}, &report, &err);
+	const bool excused = r == 1 && complains_of_links(&report);
+
+	expect(w, r == 0 || excused, "a commit", r < 0 ? err.message : report.problem_count ? report.problems[0].text : "");
+	for (size_t i = 0; r == 1 && !excused && i < report.problem_count && i < 5; i++)
+		printf("#   %s: %s\n", report.problems[i].path, report.problems[i].text);
+	commit_report_free(&report);
+	return r;
 }
 
 /* The host's tree becomes what is seen inside. Other states lose what lay below them. */
 static void commit(struct world *w)
 {
-	struct live *l = w->sandbox->live;
-	struct cordon_error err = {0};
-	struct commit_report report = {0};
 	struct run run = run_inside(w, w->sandbox, NULL);
-	_cleanup_free_ char *before = host_manifest(w, true), *was = filtered(w, before, OWNERS);
+	_cleanup_free_ char *before = full_manifest(w->seed, -1), *was = filtered(w, before, OWNERS);
 
-	int r = live_commit(l, &(struct live_commit){.flags = COMMIT_AUTORUN}, &report, &err);
-	expect(w, r == 0, "a commit", r < 0 ? err.message : report.problem_count ? report.problems[0].text : "");
-	for (size_t i = 0; r == 1 && i < report.problem_count && i < 5; i++)
-		printf("#   %s: %s\n", report.problems[i].path, report.problems[i].text);
-	commit_report_free(&report);
+	if (run_commit(w) != 0) {
+		_cleanup_free_ char *after = full_manifest(w->seed, -1);
+		same(w, "the host's directory after a commit was refused", before, after);
+		run_free(&run);
+		return;
+	}
 	_cleanup_free_ char *host = host_manifest(w, true), *got = filtered(w, host, OWNERS);
 	_cleanup_free_ char *seen = filtered(w, run.before ? run.before : "", ONLY_APP), *true_groups = with_groups(seen, now(w)->manifest);
 	_cleanup_free_ char *want = committed(true_groups, was, got);

@@ -10,7 +10,7 @@
 #include "base/util.h"
 #include "exact.h"
 
-enum { MAX_OPS = 24, TRIES = 20 };
+enum { MAX_OPS = 24, TRIES = 20, DEEP = 2000 };
 
 struct item {
 	char *path; /* decoded; NULL: gone */
@@ -165,12 +165,18 @@ static void mark_above(struct maker *m, const char *path)
 			m->items[i].foreign = true;
 }
 
-/* A path for something new: in a directory that is there, in the same tree as `like`. */
+/*
+ * A path for something new: in a directory that is there, in the same tree as `like`. Files with several names, and directories that may hold such, stay
+ * where a path of ordinary length leads: moved from further down than that, the names become separate files. And no directory goes
+ * into one that cannot be read: outside that is possible, by hand it is not.
+ */
 static void new_path(struct maker *m, struct buf *out, const char *like, const char *prefix)
 {
 	const struct item *dir = chance(m->r, 75) ? pick(m, "d", false) : NULL;
 
 	if (dir && like && (dir->path[0] != like[0] || strcmp(dir->path, like) == 0 || is_below(dir->path, like)))
+		dir = NULL;
+	if (dir && prefix[0] != 'f' && (dir->foreign || strlen(dir->path) > DEEP))
 		dir = NULL;
 	buf_addf(out, "%s/", dir ? dir->path : like ? (like[0] == 'h' ? "home" : "app") : chance(m->r, 15) ? "home" : "app");
 	add_name(m->r, out, prefix);

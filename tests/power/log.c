@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log that QEMU's blklogwrites makes, in the form of Linux' dm-log-writes: a sector with a head, then for each request a sector that describes it, and the
- * data. A request is logged when it is done, so whatever stands before a flush was done when the flush was.
+ * The log that QEMU's blklogwrites makes, in the form of Linux' dm-log-writes: a sector with a head, then for each request a sector that
+ * describes it, and its data. A request is logged when it is done and before the guest hears of it: whatever the guest knew to be written
+ * when it sent a flush stands before that flush.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static void add_mark(struct write_log *log, const struct log_entry *e, size_t at
 	log->marks = more;
 }
 
-/* virtio-blk has no writes that pass the cache by: the guest sends a write and a flush. Nor is anything discarded. Other flags are something unknown. */
+/* virtio-blk knows no writes that pass the cache by (the guest sends a flush after them), and nothing is discarded: there are no other flags. */
 static void parse(struct write_log *log, uint64_t size, uint32_t sector)
 {
 	uint64_t at = sector;

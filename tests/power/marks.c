@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mark on the disk: a head, then the text, up to the end of a sector. All marks go to the same place: what counts is their entry in the log. */
+/* A mark on the disk: a head, then the text, up to the end of a sector. All go to the same place: what counts is their entry in the log. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

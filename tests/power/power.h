@@ -4,16 +4,17 @@
  *
  * Theory of operation. tests/power/run boots two guests.
  *
- * In the first, `power record` changes a tree again and again. Each time the changes become a sealed layer, and the layer is committed to a directory. QEMU writes every write
- * and every flush of the disk to a log (blklogwrites). Beside the file system the disk has a place for marks: what the directory looks like now, that a commit begins,
- * that a layer is sealed. A mark is a write of its own and causes no flush, so the log itself says what was promised at each position in it.
- * Between the commit's system calls, somebody else's fsync(2) brings the file system's journal to the disk now and then: what was not synced by then must not matter.
- * Some commits are killed on the way and recovered, so that power loss hits recoveries, too.
+ * In the first, `power record` changes a tree again and again. Each time the changes become a sealed layer, and the layer is committed to
+ * a directory. QEMU writes every write and every flush of the disk to a log (blklogwrites). Behind the file system the disk has a place for
+ * marks: what the directory looks like now, that a commit begins, that a layer is sealed. A mark is a write of its own and causes no flush,
+ * so the log itself says what was promised at each position in it. Between cordon's system calls, somebody else's fsync(2) brings the
+ * journal of the file system to the disk now and then: whatever is there by then must be right. Some commits are killed on the way and
+ * recovered, so that loss of power hits recoveries, too.
  *
- * In the second guest, `power check` goes through the log. For each crash point it makes the disk as it could be then: everything up to the last flush, and of the
- * blocks written after it any subset, mounts that, has it recovered, and compares. A block of 4096 bytes is written or not; larger writes come apart.
- * The directory must be exactly the tree before or after the commit that was under way, or the last one if none was; layers that were sealed must be
- * there, complete, and one that was just being sealed complete or still open.
+ * In the second, `power check` goes through the log. For each crash point it makes the disk as it could be then: everything up to the last
+ * flush, and of the blocks written after it any subset, mounts that, has it recovered, and compares. A block of 4096 bytes is written or
+ * not; larger writes come apart. The directory must be exactly the tree before or after the commit that was under way, or the last one if
+ * none was. Layers that were sealed must be there, complete, and one that was just being sealed must be complete or still open.
  */
 #ifndef CORDON_TESTS_POWER_H
 #define CORDON_TESTS_POWER_H
@@ -84,7 +85,7 @@ struct stepping {
 	unsigned long stops;   /* out: how many there were, of those that count */
 	unsigned noise;        /* at one stop of so many somebody else syncs a file of his own; 0: never */
 	int noise_fd;          /* that file */
-	const char *without;   /* system calls that do nothing in the child, "fsync,syncfs"; "": none. To see that this would be noticed */
+	const char *without;   /* calls that do nothing in the child, "fsync,syncfs", to see that this is noticed; "": none */
 };
 
 /* Runs act(base) in a child that is stopped before and after each of its system calls. Returns KILLED, or what act() returned. */
@@ -122,7 +123,7 @@ struct crash_point {
 };
 
 enum verdict { FOUND_OLD, FOUND_NEW, FOUND_LOST, FOUND_TORN, FOUND_DEAD, VERDICT_COUNT };
-/* Looks at the crashed disk. Says on standard output what is wrong, if anything. *layers: how many sealed ones it has compared; *bad: how many of these were not right. */
+/* Looks at a crashed disk and prints what is wrong with it. *layers: how many sealed ones there are or should be; *bad: how many are not right. */
 enum verdict crash_check(const char *device, const struct fs_options *fs, const struct write_log *log, size_t at, unsigned *layers,
                          unsigned *bad);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree that changes: d0 … d5 with files f0 … f9, some of them in s0 … s2 below. links/ holds hard links, which are made and removed together:
- * what becomes of a link to a file that is not committed is told in commit.h and is not the matter here.
+ * A tree that changes: d0 … d5 with files f0 … f9, some of them in s0 … s2 below. links/ holds hard links, which are made and removed
+ * together: what becomes of a link to a file that is not committed is told in commit.h, and is not the matter here.
  */
 #include <errno.h>
 #include <fcntl.h>
