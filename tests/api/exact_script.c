@@ -166,9 +166,9 @@ static void mark_above(struct maker *m, const char *path)
 }
 
 /*
- * A path for something new: in a directory that is there, in the same tree as `like`. Files with several names, and directories that may hold such, stay
- * where a path of ordinary length leads: moved from further down than that, the names become separate files. And no directory goes
- * into one that cannot be read: outside that is possible, by hand it is not.
+ * A path for something new: in a directory that is there, in the same tree as `like`. Files with several names, and directories that may
+ * hold such, stay where a path of ordinary length leads: moved from further down than that, the names become separate files. And no
+ * directory goes into one that cannot be read: outside that is possible, by hand it is not.
  */
 static void new_path(struct maker *m, struct buf *out, const char *like, const char *prefix)
 {
