@@ -256,7 +256,8 @@ _Noreturn static void child_main(struct launch *l)
 /* The supervisor of an exec's renames: the command's user and limits, and the right to read its memory. */
 _Noreturn static void supervisor_main(const struct init_config *c, const struct running *e)
 {
-	const struct confine_limits limits = {.files = 1024, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
+	/* no limit of its own on memory: it is our code, which needs little; the watcher counts it with the rest */
+	const struct confine_limits limits = {.files = 1024, .disk = c->disk, .procs = c->proc_limit};
 	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || child_user(c) < 0 || confine_capabilities(1ull << CAP_SYS_PTRACE) < 0 ||
 	    confine_rlimits(&limits) < 0)
 		_exit(1);

@@ -283,17 +283,22 @@ static bool left_alone(const char *line, const char *before, const char *after)
 	return true;
 }
 
-/* What the host should show after a commit: what is inside, but for these directories' times. */
+/* What the host should show after a commit: what is inside, but for these directories' times and for holes. */
 static char *committed(const char *inside, const char *before, const char *after)
 {
 	struct buf out = {0};
 
 	for (const char *line = inside, *end; *line && (end = strchr(line, '\n')); line = end + 1) {
 		const char *time_from = field_of(left_alone(line, before, after) ? line_of(before, line) : line, F_MTIME);
-		const char *at = field_of(line, F_MTIME), *rest = field_of(line, F_CONTENT);
+		const char *at = field_of(line, F_MTIME), *rest = field_of(line, F_CONTENT), *host = line_of(after, line);
+		const char *holes = field_of(line, F_SPARSE), *last = field_of(line, F_ATTRIBUTES);
+		if (host && *field_of(host, F_SPARSE) == 's')
+			holes = field_of(host, F_SPARSE); /* a copy may have more holes */
 		buf_add(&out, line, (size_t)(at - line));
 		buf_add(&out, time_from, strcspn(time_from, " ") + 1);
-		buf_add(&out, rest, (size_t)(end - rest) + 1);
+		buf_add(&out, rest, (size_t)(field_of(line, F_SPARSE) - rest));
+		buf_add(&out, holes, strcspn(holes, " ") + 1);
+		buf_add(&out, last, (size_t)(end - last) + 1);
 	}
 	return buf_steal(&out);
 }
