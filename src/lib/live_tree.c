@@ -51,6 +51,10 @@ int live_snapshot(struct live *l, const char *name, const char *note, char id[LA
 	}
 	if (settle(l, err) < 0)
 		return -1;
+	if (!name && !note && l->box.head[0]) { /* the layer that it stands on is the snapshot */
+		memcpy(id, l->box.head, sizeof(l->box.head));
+		return 0;
+	}
 	if (l->box.head[0] && layer_read(&l->store, l->box.head, &head, err) < 0)
 		return -1;
 	if (!l->box.head[0] || head.name || head.kind == LAYER_SNAPSHOT) {
