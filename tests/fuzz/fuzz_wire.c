@@ -138,6 +138,7 @@ static void decode_by_type(const struct wire_msg *msg)
 	touch(msg->body, msg->len + 1);
 	switch (msg->type) {
 	case WIRE_CREATE:
+	case WIRE_RELAYER:
 		decode_spec(msg->body, msg->len);
 		break;
 	case WIRE_EXEC:
@@ -156,6 +157,9 @@ static void decode_by_type(const struct wire_msg *msg)
 	case WIRE_STARTED:
 	case WIRE_SIGNAL:
 	case WIRE_CANCEL:
+	case WIRE_FREEZE:
+	case WIRE_REQUEST: /* fuzz_keeper.c */
+	case WIRE_REPLY:
 		break;
 	case WIRE_TYPE_COUNT:
 	default:
