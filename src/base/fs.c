@@ -221,3 +221,25 @@ int fs_path_within(const char *path, const char *prefix)
 		return 1;
 	return strncmp(path, prefix, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
+
+int fs_read_names(int dir, struct buf *out)
+{
+	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_dir_ DIR *d = again < 0 ? NULL : fdopendir(again);
+	if (!d) {
+		cleanup_fd(&again);
+		return -1;
+	}
+	out->cap = FS_NAMES_MAX;
+	for (;;) {
+		errno = 0;
+		struct dirent *e = readdir(d);
+		if (!e)
+			break;
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			buf_add(out, e->d_name, strlen(e->d_name) + 1);
+	}
+	if (out->failed)
+		errno = ENOMEM;
+	return errno ? -1 : 0;
+}

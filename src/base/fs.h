@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 enum fs_resolve {
@@ -30,6 +31,10 @@ ssize_t fs_read_small(int dirfd, const char *path, char *buf, size_t size);
 
 /* Removes name below dirfd with everything in it: no links followed, no other file system entered, unreadable directories opened up. */
 int fs_remove_tree(int dirfd, const char *name, struct cordon_error *err);
+
+/* The names in a directory, each with its NUL, one after the other. The descriptor stays where it is; errno is set on failure. */
+#define FS_NAMES_MAX ((size_t)1 << 30)
+int fs_read_names(int dir, struct buf *out);
 
 /* The path a descriptor refers to now, from /proc/self/fd. */
 int fs_fd_path(int fd, char *buf, size_t size);

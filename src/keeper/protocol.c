@@ -7,35 +7,8 @@
 #include "keeper/ops.h"
 #include "policy/policy.h"
 
-#define MAX_STRINGS (1u << 20)
 #define MAX_LISTED 1000
 #define MAX_WINDOW 65535
-
-static void put_list(struct buf *b, const struct string_list *l)
-{
-	wire_put_u32(b, l->count);
-	for (uint32_t i = 0; i < l->count; i++)
-		wire_put_str(b, l->items[i]);
-}
-
-/* NULL-terminated, so that it can be handed on as argv or envp. */
-static void get_list(struct wire_reader *r, struct string_list *l)
-{
-	uint32_t n = wire_get_count(r, sizeof(uint32_t) + 1, MAX_STRINGS);
-	l->items = calloc((size_t)n + 1, sizeof(*l->items));
-	if (!l->items) {
-		r->bad = true;
-		return;
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		l->items[i] = wire_get_str(r);
-		if (!l->items[i]) {
-			r->bad = true;
-			return;
-		}
-	}
-	l->count = n;
-}
 
 /* ---- requests ---------------------------------------------------------------------------------------------------------------- */
 
@@ -48,9 +21,9 @@ void request_encode(const struct keeper_request *r, struct buf *out)
 	wire_put_bytes(out, r->ok, sizeof(r->ok));
 	wire_put_str(out, r->name);
 	wire_put_str(out, r->cwd);
-	put_list(out, &r->argv);
-	put_list(out, &r->env);
-	put_list(out, &r->args);
+	string_list_put(out, &r->argv);
+	string_list_put(out, &r->env);
+	string_list_put(out, &r->args);
 	wire_put_bytes(out, r->data, r->len);
 }
 
@@ -126,9 +99,9 @@ int request_decode(const void *body, size_t len, struct keeper_request *out, str
 		r.bad = true;
 	out->name = wire_get_str(&r);
 	out->cwd = wire_get_str(&r);
-	get_list(&r, &out->argv);
-	get_list(&r, &out->env);
-	get_list(&r, &out->args);
+	string_list_get(&r, &out->argv);
+	string_list_get(&r, &out->env);
+	string_list_get(&r, &out->args);
 	out->data = wire_get_bytes(&r, &out->len);
 	int result = 0;
 	if (!wire_done(&r) || (out->flags & ~(uint32_t)KEEPER_FLAGS_ALL))
@@ -155,7 +128,7 @@ void reply_encode(const struct keeper_reply *r, struct buf *out)
 	wire_put_u32(out, r->event);
 	wire_put_u32(out, r->status);
 	wire_put_str(out, r->text);
-	put_list(out, &r->items);
+	string_list_put(out, &r->items);
 	wire_put_bytes(out, r->data, r->len);
 }
 
@@ -165,7 +138,7 @@ int reply_decode(const void *body, size_t len, struct keeper_reply *out, struct 
 	*out = (struct keeper_reply){.event = (enum keeper_event)wire_get_u32(&r)};
 	out->status = wire_get_u32(&r);
 	out->text = wire_get_str(&r);
-	get_list(&r, &out->items);
+	string_list_get(&r, &out->items);
 	out->data = wire_get_bytes(&r, &out->len);
 	bool stream = out->event != KEEPER_OUTPUT || out->status == CORDON_STDOUT || out->status == CORDON_STDERR;
 	if (wire_done(&r) && out->event > 0 && out->event < KEEPER_EVENT_COUNT && stream && (out->event != KEEPER_STARTED || out->text))
@@ -240,7 +213,7 @@ void result_encode(const struct cordon_result *result, struct buf *out)
 		wire_put_str(out, t->changes[i].path);
 		wire_put_u64(out, t->changes[i].bytes);
 	}
-	put_list(out, &services);
+	string_list_put(out, &services);
 }
 
 static void get_changes(struct wire_reader *r, struct keeper_result *out)
@@ -285,7 +258,7 @@ int result_decode(const void *body, size_t len, struct keeper_result *out, struc
 	result->usage.pids_peak = (int64_t)wire_get_u64(&r);
 	t->changes_total = (int64_t)wire_get_u64(&r);
 	get_changes(&r, out);
-	get_list(&r, &out->services);
+	string_list_get(&r, &out->services);
 	t->services = out->services.items;
 	t->service_count = out->services.count;
 	if (wire_done(&r) && result->state && result->exit_code >= 0 && result->exit_code <= 255 && cut <= 3)

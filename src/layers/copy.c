@@ -18,7 +18,6 @@
 #include "layers/view.h"
 
 #define CHUNK ((size_t)256 << 10)
-#define NAMES_MAX ((size_t)1 << 30) /* bytes of names in one directory */
 
 /* ---- hard links --------------------------------------------------------------------------------------------------------------- */
 
@@ -370,28 +369,6 @@ struct copy_walk {
 	struct copy_links *links;
 };
 
-static int read_names(int dir, struct buf *out)
-{
-	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_dir_ DIR *d = again < 0 ? NULL : fdopendir(again);
-	if (!d) {
-		cleanup_fd(&again);
-		return -1;
-	}
-	out->cap = NAMES_MAX;
-	for (;;) {
-		errno = 0;
-		struct dirent *e = readdir(d);
-		if (!e)
-			break;
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			buf_add(out, e->d_name, strlen(e->d_name) + 1);
-	}
-	if (out->failed)
-		errno = ENOMEM;
-	return errno ? -1 : 0;
-}
-
 static int push_level(struct copy_walk *w, int from, int to)
 {
 	struct stat a, b;
@@ -407,7 +384,7 @@ static int push_level(struct copy_walk *w, int from, int to)
 	}
 	struct copy_level *l = &w->levels[w->depth++];
 	*l = (struct copy_level){a.st_dev, b.st_dev, a.st_ino, b.st_ino, {0}, 0, w->path.len};
-	return read_names(from, &l->names);
+	return fs_read_names(from, &l->names);
 }
 
 /* Makes the directory `to` in to_dir and goes into it and its source. */
@@ -513,7 +490,7 @@ int copy_tree(int from_dir, const char *from, int to_dir, const char *to, unsign
               struct cordon_error *err)
 {
 	struct stat st;
-	struct copy_walk w = {.from = -1, .to = -1, .to_dir = to_dir, .flags = flags, .links = links, .path = {.cap = NAMES_MAX}};
+	struct copy_walk w = {.from = -1, .to = -1, .to_dir = to_dir, .flags = flags, .links = links, .path = {.cap = FS_NAMES_MAX}};
 	if (fstatat(to_dir, to, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_set(err, CORDON_ERR_INPUT, "%s exists", to);
 	int r = walk_and_copy(&w, from_dir, from, to, err);

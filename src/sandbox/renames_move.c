@@ -28,7 +28,6 @@
 #include "layers/copy.h"
 #include "sandbox/renames.h"
 
-#define NAMES_MAX ((size_t)1 << 30) /* bytes of names in one directory */
 #define CLEAR_PASSES 3
 
 /* A file that the second tree has, by the old tree's inode. */
@@ -142,28 +141,6 @@ static int remember_link(struct move *m, const char *name, const struct statx *s
 /* ---- walking both trees -------------------------------------------------------------------------------------------------------- */
 
 /* Two descriptors, whatever the depth: ".." leads back up, and has to be the directory that the walk came from. */
-static int read_names(int dir, struct buf *out)
-{
-	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_dir_ DIR *d = again < 0 ? NULL : fdopendir(again);
-	if (!d) {
-		cleanup_fd(&again);
-		return -1;
-	}
-	out->cap = NAMES_MAX;
-	for (;;) {
-		errno = 0;
-		struct dirent *e = readdir(d);
-		if (!e)
-			break;
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			buf_add(out, e->d_name, strlen(e->d_name) + 1);
-	}
-	if (out->failed)
-		errno = ENOMEM;
-	return errno ? -1 : 0;
-}
-
 /* Goes into two directories; takes the descriptors over. name NULL: the top. */
 static int enter(struct move *m, int old, int new, const char *name)
 {
@@ -178,7 +155,7 @@ static int enter(struct move *m, int old, int new, const char *name)
 	}
 	if (m->depth == m->room || m->path.failed)
 		errno = ENOMEM;
-	else if (fstat(old, &l.old) == 0 && fstat(new, &l.new) == 0 && read_names(old, &l.names) == 0) {
+	else if (fstat(old, &l.old) == 0 && fstat(new, &l.new) == 0 && fs_read_names(old, &l.names) == 0) {
 		cleanup_fd(&m->old);
 		cleanup_fd(&m->new);
 		m->old = old;
@@ -458,7 +435,7 @@ static bool is_filled(int parent, const char *name)
 {
 	_cleanup_buf_ struct buf names = {0};
 	_cleanup_fd_ int dir = open_dir(parent, name);
-	return dir >= 0 && read_names(dir, &names) == 0 && names.len > 0;
+	return dir >= 0 && fs_read_names(dir, &names) == 0 && names.len > 0;
 }
 
 /* Errors that say something to the caller; for all others it is as if we were not there. */
@@ -491,7 +468,7 @@ static int make_and_rename(struct move *m, int old_parent, const char *old_name,
 
 int rename_by_hand(int old_parent, const char *old_name, int new_parent, const char *new_name, unsigned flags, const struct timespec *born)
 {
-	struct move m = {.old = -1, .new = -1, .root = -1, .born = *born, .path = {.cap = NAMES_MAX}};
+	struct move m = {.old = -1, .new = -1, .root = -1, .born = *born, .path = {.cap = FS_NAMES_MAX}};
 	if (!same_mount(old_parent, new_parent))
 		return EXDEV;
 	if (is_filled(new_parent, new_name))

@@ -11,15 +11,14 @@
 #define MAX_LAYERS 256
 #define MAX_STRINGS (1u << 20) /* the kernel stops at fewer: a quarter of the stack limit, execve(2) */
 
-static void put_list(struct buf *b, const struct string_list *l)
+void string_list_put(struct buf *b, const struct string_list *l)
 {
 	wire_put_u32(b, l->count);
 	for (uint32_t i = 0; i < l->count; i++)
 		wire_put_str(b, l->items[i]);
 }
 
-/* The list gets a NULL after its last item, so that argv and envp can be handed to execve(2). */
-static void get_list(struct wire_reader *r, struct string_list *l)
+void string_list_get(struct wire_reader *r, struct string_list *l)
 {
 	uint32_t n = wire_get_count(r, sizeof(uint32_t) + 1, MAX_STRINGS);
 	l->items = calloc((size_t)n + 1, sizeof(*l->items));
@@ -61,16 +60,16 @@ void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b)
 		wire_put_str(b, op->source);
 		wire_put_bytes(b, op->data, op->data_len);
 		if (op->kind == OP_LAYERED)
-			put_list(b, &op->layers);
+			string_list_put(b, &op->layers);
 	}
 	wire_put_u32(b, s->rule_count);
 	for (uint32_t i = 0; i < s->rule_count; i++) {
 		wire_put_str(b, s->rules[i].path);
 		wire_put_u32(b, s->rules[i].access);
 	}
-	put_list(b, &s->forbid);
-	put_list(b, &s->read);
-	put_list(b, &s->write);
+	string_list_put(b, &s->forbid);
+	string_list_put(b, &s->read);
+	string_list_put(b, &s->write);
 }
 
 /* A target is a relative path without "." or ".." components: it cannot name anything outside the new root. */
@@ -146,7 +145,7 @@ static void get_ops(struct wire_reader *r, struct sandbox_spec *s)
 		op->source = wire_get_str(r);
 		op->data = wire_get_bytes(r, &op->data_len);
 		if (op->kind == OP_LAYERED)
-			get_list(r, &op->layers);
+			string_list_get(r, &op->layers);
 		if (r->bad || !op_is_valid(op) || (op->kind == OP_LAYERED && !layers_are_valid(&op->layers)))
 			r->bad = true;
 	}
@@ -193,9 +192,9 @@ int sandbox_spec_decode(const void *body, size_t len, struct sandbox_spec *out, 
 	out->disk = wire_get_u64(&r);
 	get_ops(&r, out);
 	get_rules(&r, out);
-	get_list(&r, &out->forbid);
-	get_list(&r, &out->read);
-	get_list(&r, &out->write);
+	string_list_get(&r, &out->forbid);
+	string_list_get(&r, &out->read);
+	string_list_get(&r, &out->write);
 	if (!wire_done(&r) || !id_is_valid(out->id) || !out->hostname || strlen(out->hostname) > 64 || !out->home || *out->home != '/') {
 		sandbox_spec_free(out);
 		return err_set(err, CORDON_ERR_INPUT, "malformed sandbox request");
@@ -227,8 +226,8 @@ void exec_spec_encode(const struct exec_spec *s, struct buf *b)
 	wire_put_u64(b, s->timeout_ms);
 	wire_put_u64(b, s->files);
 	wire_put_str(b, s->cwd);
-	put_list(b, &s->argv);
-	put_list(b, &s->env);
+	string_list_put(b, &s->argv);
+	string_list_put(b, &s->env);
 }
 
 int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct cordon_error *err)
@@ -242,8 +241,8 @@ int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct
 	out->timeout_ms = wire_get_u64(&r);
 	out->files = wire_get_u64(&r);
 	out->cwd = wire_get_str(&r);
-	get_list(&r, &out->argv);
-	get_list(&r, &out->env);
+	string_list_get(&r, &out->argv);
+	string_list_get(&r, &out->env);
 	if (!wire_done(&r) || out->argv.count == 0 || !out->cwd) {
 		exec_spec_free(out);
 		return err_set(err, CORDON_ERR_INPUT, "malformed exec request");

@@ -149,6 +149,11 @@ struct freeze_msg {
 	uint8_t frozen;
 };
 
+/* Lists in a body. What is got points into the body, its array is to be freed, also after a fault, and ends with a NULL that is not counted: argv and envp can be
+ * handed to execve(2). */
+void string_list_put(struct buf *b, const struct string_list *l);
+void string_list_get(struct wire_reader *r, struct string_list *l);
+
 void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b);
 /* Points into the message's body; arrays are allocated, release with sandbox_spec_free(). Checks kinds, flags, counts and that no target leaves the root. */
 int sandbox_spec_decode(const void *body, size_t len, struct sandbox_spec *out, struct cordon_error *err);
