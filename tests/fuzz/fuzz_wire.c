@@ -59,6 +59,15 @@ static bool needs_source(enum op_kind kind)
 	return kind == OP_SYMLINK || kind == OP_BIND || kind == OP_DEVICE || kind == OP_SCRATCH || kind == OP_ALIAS || kind == OP_COPY;
 }
 
+/* It leads to something below where it begins: no leading slash, no empty component, no "..". */
+static bool leads_below(const char *path)
+{
+	size_t len = strlen(path);
+
+	return len && path[0] != '/' && !strstr(path, "//") && strcmp(path, "..") != 0 && strncmp(path, "../", 3) != 0 &&
+	       !strstr(path, "/../") && (len < 3 || strcmp(path + len - 3, "/..") != 0);
+}
+
 static void check_spec(const struct sandbox_spec *s)
 {
 	MUST(strlen(s->id) == SPEC_ID_LEN && !strchr(s->id, '/'));
@@ -69,8 +78,7 @@ static void check_spec(const struct sandbox_spec *s)
 		const struct setup_op *op = &s->ops[i];
 
 		MUST(op->kind > 0 && op->kind < OP_KIND_COUNT && !(op->flags & ~(uint32_t)OP_FLAGS_ALL) && op->mode <= 01777);
-		MUST(op->target[0] && op->target[0] != '/' && strcmp(op->target, "..") != 0);
-		MUST(strncmp(op->target, "../", 3) != 0 && !strstr(op->target, "/../") && !strstr(op->target, "//"));
+		MUST(leads_below(op->target));
 		MUST(op->source || !needs_source(op->kind));
 		MUST(op->kind != OP_SCRATCH || !strchr(op->source, '/'));
 		touch_str(op->source);
@@ -78,8 +86,7 @@ static void check_spec(const struct sandbox_spec *s)
 		if (op->kind == OP_LAYERED) {
 			MUST(op->layers.count >= LAYERED_LOWER);
 			for (uint32_t k = LAYERED_UPPER; k < op->layers.count; k++)
-				MUST(op->layers.items[k][0] != '/' && !strpbrk(op->layers.items[k], ",:") &&
-				     !strstr(op->layers.items[k], "../"));
+				MUST(leads_below(op->layers.items[k]) && !strpbrk(op->layers.items[k], ",:"));
 		}
 	}
 	for (uint32_t i = 0; i < s->rule_count; i++) {
@@ -273,7 +280,7 @@ static void seed_specs(const char *dir)
 {
 	static const struct device_number null_device = {1, 3};
 	static const char *paths[] = {"/srv/data", "/root/.ssh", "/var/run/docker.sock"};
-	static const char *layers[] = {"/var/lib/cordon/layers", "b/app", "b/work/app", "a/app"};
+	static const char *layers[] = {"/var/lib/cordon/layers", "b/app", "b/work/app", "a../app"};
 	struct setup_op ops[OP_KIND_COUNT];
 	struct access_rule rules[] = {{"/", LANDLOCK_RX}, {"/app", LANDLOCK_RWX}, {"/dev/null", LANDLOCK_DEV}};
 	_cleanup_buf_ struct buf b = {0};
