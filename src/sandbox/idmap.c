@@ -124,7 +124,7 @@ static int write_proc(pid_t pid, const char *file, const char *text, struct cord
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	_cleanup_fd_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+	_cleanup_fd_ int fd = openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
 		return err_sys(err, "cannot write %s", path);
 	return 0;

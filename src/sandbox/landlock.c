@@ -89,7 +89,7 @@ static int add_rule(int ruleset, const struct landlock_rule *rule, __u64 handled
 	struct landlock_path_beneath_attr attr = {.allowed_access = access_sets[rule->access] & handled};
 	struct stat st;
 	/* Symbolic links are followed: /bin is one, and the caller's view is the sandbox's own. */
-	_cleanup_fd_ int fd = open(rule->path, O_PATH | O_CLOEXEC);
+	_cleanup_fd_ int fd = openat(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC);
 
 	if (fd < 0) {
 		if (rule->optional && (errno == ENOENT || errno == ENOTDIR))

@@ -421,16 +421,11 @@ static int create_v1(const struct limits_host *host, const struct limits_request
 	return 0;
 }
 
-static int create_v2(const struct limits_host *host, const struct limits_request *req, struct limits *l, struct cordon_error *err)
+/* Sandboxes enter it before they are limited: until then only our own code runs in it. */
+static int set_v2(const struct limits_host *host, const struct limits_request *req, struct limits *l, struct cordon_error *err)
 {
 	char number[24];
 
-	if (make_dir(host->v2_fd, l->name, err) < 0)
-		return -1;
-	l->has_v2 = true;
-	l->v2_fd = open_dir(host->v2_fd, l->name);
-	if (l->v2_fd < 0)
-		return err_sys(err, "cannot open cgroup " SUBTREE "/%s", l->name);
 	if (req->memory && host->memory == LIMIT_CGROUP2) {
 		/* swap.max: only with CONFIG_SWAP and swapaccount; oom.group: since 4.19, one kill takes the whole sandbox */
 		if (set_limit(l->v2_fd, ".", "memory.max", decimal(req->memory, number), false, err) < 0 ||
@@ -452,27 +447,36 @@ static int create_v2(const struct limits_host *host, const struct limits_request
 	return 0;
 }
 
-int limits_begin(const struct limits_host *host, const struct limits_request *req, const char *name, struct limits *out,
-                 struct cordon_error *err)
+int limits_begin(const struct limits_host *host, const char *name, struct limits *out, struct cordon_error *err)
 {
 	*out = (struct limits){
 		.v2_fd = -1, .enter_fds = {-1, -1, -1}, .usage_memory_fd = -1, .usage_oom_fd = -1, .usage_pids_fd = -1, .usage_cpu_fd = -1};
 	if (!*name || *name == '.' || strlen(name) >= LIMITS_NAME_MAX || strchr(name, '/'))
 		return err_set(err, CORDON_ERR_INPUT, "bad cgroup name \"%s\"", name);
 	put(out->name, out->name + sizeof(out->name), name);
-	if (host->v2_fd >= 0 && create_v2(host, req, out, err) < 0) {
-		limits_destroy(host, out); /* with no method set yet, so that nothing of a namesake is removed */
+	if (host->v2_fd < 0)
+		return 0;
+	if (make_dir(host->v2_fd, name, err) < 0)
 		return -1;
-	}
-	out->memory = req->memory ? host->memory : LIMIT_NONE;
-	out->pids = req->pids ? host->pids : LIMIT_NONE;
-	out->cpu = req->cpus_milli ? host->cpu : LIMIT_NONE;
-	return 0;
+	out->has_v2 = true;
+	out->v2_fd = open_dir(host->v2_fd, name);
+	if (out->v2_fd >= 0)
+		return 0;
+	err_sys(err, "cannot open cgroup " SUBTREE "/%s", name);
+	limits_destroy(host, out);
+	return -1;
+}
+
+void limits_choose(const struct limits_host *host, const struct limits_request *req, struct limits *l)
+{
+	l->memory = req->memory ? host->memory : LIMIT_NONE;
+	l->pids = req->pids ? host->pids : LIMIT_NONE;
+	l->cpu = req->cpus_milli ? host->cpu : LIMIT_NONE;
 }
 
 int limits_complete(const struct limits_host *host, const struct limits_request *req, struct limits *l, struct cordon_error *err)
 {
-	return create_v1(host, req, l, err);
+	return set_v2(host, req, l, err) < 0 ? -1 : create_v1(host, req, l, err);
 }
 
 int limits_destroy(const struct limits_host *host, struct limits *l)

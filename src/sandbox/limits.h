@@ -3,9 +3,9 @@
  * Holding memory, process and CPU limits with what the host has: cgroup v2 controllers, cgroup v1 hierarchies (mixed freely, per
  * resource), or rlimits plus a watcher process. Runs in the launcher, on the host's side; nothing here is reachable from inside.
  *
- * Life of a limits object:  limits_probe() once → limits_create() before the clone → child calls limits_enter_child() first thing
- * (cgroup v1; v2 is entered by CLONE_INTO_CGROUP) → watch_run() in a process of its own where a watcher is needed → limits_destroy()
- * after the last process is gone.
+ * Life of a limits object:  limits_probe() once → limits_begin() before the clone, which is into the v2 cgroup → limits_complete(), and the
+ * child enters the v1 cgroups → watch_run() in a process of its own where a watcher is needed → limits_destroy() after the last process
+ * is gone.
  */
 #ifndef CORDON_SANDBOX_LIMITS_H
 #define CORDON_SANDBOX_LIMITS_H
@@ -54,14 +54,18 @@ int limits_probe(const char *forced, struct limits_host *host, struct cordon_err
 void limits_host_close(struct limits_host *host);
 
 /*
- * Makes what has to exist before the clone (the v2 cgroup, which is entered by CLONE_INTO_CGROUP) and fills in the methods. On failure
- * nothing is left behind.
+ * Makes what has to exist before the clone: the v2 cgroup, which is entered by CLONE_INTO_CGROUP. Nothing is limited yet. On failure nothing
+ * is left behind.
  */
-int limits_begin(const struct limits_host *host, const struct limits_request *req, const char *name, struct limits *out,
-                 struct cordon_error *err);
+int limits_begin(const struct limits_host *host, const char *name, struct limits *out, struct cordon_error *err);
 
-/* Makes the rest, while the child is already at work: the v1 cgroups, which it enters by writing "0" to each of enter_fds. On failure
- * limits_destroy() removes what there is. */
+/* Fills in by what each limit will be held. */
+void limits_choose(const struct limits_host *host, const struct limits_request *req, struct limits *l);
+
+/*
+ * Sets the chosen limits and makes the rest, while the child is already at work: the v1 cgroups, which it enters by writing "0"
+ * to each of enter_fds. On failure limits_destroy() removes what there is.
+ */
 int limits_complete(const struct limits_host *host, const struct limits_request *req, struct limits *l, struct cordon_error *err);
 
 /* Kills whatever is left in the sandbox's v2 cgroup, if there is one (cgroup.kill). Works after limits_destroy() returned 1, too. */

@@ -210,9 +210,12 @@ static int op_device(struct builder *b, const struct setup_op *op, struct cordon
 {
 	struct stat st;
 	struct device_number want;
-	_cleanup_fd_ int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_fd_ int fd = host < 0 ? -1 : fs_open(host, op->source + 1, O_PATH | O_NOFOLLOW, 0, FS_BENEATH);
-	_cleanup_fd_ int tree = fd < 0 ? -1 : sys_open_tree(fd, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+	const char *name = fs_path_within(op->source, "/dev") ? op->source + strlen("/dev/") : "";
+	if (!*name || strchr(name, '/'))
+		return err_set(err, CORDON_ERR_INPUT, "%s is not in /dev", op->source);
+	if (b->dev < 0)
+		b->dev = fs_open(AT_FDCWD, "/dev", O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, FS_ANYWHERE);
+	_cleanup_fd_ int tree = b->dev < 0 ? -1 : sys_open_tree(b->dev, name, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW);
 	if (tree < 0 || fstat(tree, &st) < 0)
 		return err_sys(err, "cannot bind %s", op->source);
 	if (op->data_len != sizeof(want))
@@ -237,9 +240,9 @@ static int op_volatile(struct builder *b, const struct setup_op *op, struct cord
 		return -1;
 	_cleanup_fd_ int tree = sys_open_tree(b->root, op->target, OPEN_TREE_CLONE);
 	uint64_t attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | ((op->flags & OP_NOEXEC) ? MOUNT_ATTR_NOEXEC : 0);
-	if (tree < 0 || sys_mount_setattr(tree, 0, attr, 0, -1) < 0)
+	if (tree < 0 || sys_mount_setattr(tree, 0, attr, 0, -1) < 0 || sys_move_mount(tree, b->root, op->target) < 0)
 		return err_sys(err, "cannot make /%s writable", op->target);
-	return mounts_attach(b, tree, op->target, true, err);
+	return 0;
 }
 
 int mounts_alias(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -342,7 +345,7 @@ static int make_root(struct builder *b, struct cordon_error *err)
 	static const char *const places[] = {"/sys", "/mnt", "/media"};
 	_cleanup_fd_ int place = -1;
 	for (size_t i = 0; i < ARRAY_SIZE(places) && place < 0; i++)
-		place = open(places[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+		place = openat(AT_FDCWD, places[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (place < 0 || sys_move_mount(b->root, place, "") < 0 || fchdir(b->root) < 0)
 		return err_sys(err, "cannot attach the new root");
 	return 0;
@@ -355,6 +358,8 @@ static int tidy(struct builder *b, struct cordon_error *err)
 		const char *name;
 		int flags;
 	} left[] = {{STAGE_MASK_FILE, 0}, {STAGE_MASK_DIR, AT_REMOVEDIR}};
+	if (b->dev >= 0)
+		close(b->dev);
 	if (b->empty_staged && mounts_unstage(b, STAGE_EMPTY, err) < 0)
 		return -1;
 	static const char *const stages[] = {STAGE_LAYERS, STAGE_LOWER, STAGE_MERGED};
@@ -401,7 +406,7 @@ static int check_nothing_is_made_on_the_host(struct builder *b, uint32_t index, 
 int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg,
                  struct mounts_view *view, struct cordon_error *err)
 {
-	struct builder b = {.spec = spec, .ids = ids, .root = -1, .view = view, .keep_stages = spec->flags & SPEC_LIVE};
+	struct builder b = {.spec = spec, .ids = ids, .root = -1, .dev = -1, .view = view, .keep_stages = spec->flags & SPEC_LIVE};
 	view->proc_fd = view->root_fd = -1;
 	umask(0); /* modes are given exactly */
 	if (make_root(&b, err) < 0)

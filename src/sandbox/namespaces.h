@@ -16,9 +16,9 @@ pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_
 
 /*
  * A network namespace with lo up, for the calling process. Making one takes as long as everything else that a clone does together, so it
- * is made by a helper process while the caller goes on: begin() returns a descriptor to be handed to join(), which enters the namespace.
+ * is made by a helper process while the caller goes on; join() waits for it and enters the namespace. Once per process.
  */
 int namespaces_network_begin(struct cordon_error *err);
-int namespaces_network_join(int helper, struct cordon_error *err);
+int namespaces_network_join(struct cordon_error *err);
 
 #endif

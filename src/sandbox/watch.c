@@ -55,7 +55,7 @@ int watch_record_new(struct cordon_error *err)
 	_cleanup_fd_ int fd = (int)syscall(SYS_memfd_create, "cordon-watch", 1U /* MFD_CLOEXEC */);
 
 	if (fd < 0 || ftruncate(fd, 4096) < 0)
-		return err_sys(err, "cannot make the watcher's record");
+		return err_sys(err, "cannot make the watcher's record (memfd_create)");
 	return steal_fd(&fd);
 }
 
