@@ -129,16 +129,35 @@ static int plan_workspace(struct plan *p, const struct cordon_sandbox_options *o
 	return 0;
 }
 
-static int plan_user_parts(struct plan *p, const struct cordon_sandbox_options *o, struct cordon_error *err)
+static int plan_mount(struct plan *p, const struct cordon_mount *m, struct cordon_error *err)
+{
+	const char *target = guest_path(m->guest, err);
+	if (!target || check_target(target, err) < 0)
+		return err_wrap(err, "mount %s", m->host ? m->host : "");
+	plan_op(p, OP_BIND, target, m->host, OP_CHECKED | OP_CAREFUL | (m->writable ? OP_WRITABLE : 0));
+	plan_rule(p, m->guest, m->writable ? LANDLOCK_RWX : LANDLOCK_RX);
+	return 0;
+}
+
+/* What lies in a tree that is exchanged goes with it, and has to come back. */
+static int plan_mounts_in_trees(struct plan *p, const struct cordon_sandbox_options *o, struct cordon_error *err)
 {
 	for (size_t i = 0; i < o->mount_count; i++) {
-		const struct cordon_mount *m = &o->mounts[i];
-		const char *target = guest_path(m->guest, err);
-		if (!target || check_target(target, err) < 0)
-			return err_wrap(err, "mount %s", m->host ? m->host : "");
-		plan_op(p, OP_BIND, target, m->host, OP_CHECKED | OP_CAREFUL | (m->writable ? OP_WRITABLE : 0));
-		plan_rule(p, m->guest, m->writable ? LANDLOCK_RWX : LANDLOCK_RX);
+		const char *guest = o->mounts[i].guest;
+		bool inside = fs_path_within(guest, "/home/user");
+		for (uint32_t k = 0; k < p->op_count && !inside; k++) /* planned before: /app and, if it is shown there, the workspace's own path */
+			inside = p->ops[k].kind != OP_BIND && fs_path_within(guest + 1, p->ops[k].target);
+		if (inside && plan_mount(p, &o->mounts[i], err) < 0)
+			return -1;
 	}
+	return 0;
+}
+
+static int plan_user_parts(struct plan *p, const struct cordon_sandbox_options *o, struct cordon_error *err)
+{
+	for (size_t i = 0; i < o->mount_count; i++)
+		if (plan_mount(p, &o->mounts[i], err) < 0)
+			return -1;
 	for (size_t i = 0; i < o->file_count; i++) {
 		const struct cordon_file *f = &o->files[i];
 		const char *target = guest_path(f->guest, err);
@@ -415,7 +434,8 @@ static int process_relayer(struct cordon *ctx, const struct cordon_policy *polic
 	struct draft d = {.spec = {.id = s->id, .hostname = "", .home = ctx->home, .uid = UINT32_MAX, .gid = UINT32_MAX}};
 	int r = strlist_copy(&d.read, &policy->mounts_read, err);
 	plan_home(&d.plan, layers);
-	if (r == 0 && plan_workspace(&d.plan, o, layers, &d.read, err) == 0 && draft_rules(&d, ctx, policy, o, err) == 0) {
+	if (r == 0 && plan_workspace(&d.plan, o, layers, &d.read, err) == 0 && plan_mounts_in_trees(&d.plan, o, err) == 0 &&
+	    draft_rules(&d, ctx, policy, o, err) == 0) {
 		sandbox_spec_encode(&d.spec, &body);
 		r = ask(ctx, WIRE_RELAYER, &body, s, err);
 	} else {

@@ -355,7 +355,7 @@ static int report(const struct tree_args *a, const struct commit_options *o, con
 static int commit(const struct tree_args *a, const struct commit_options *o, struct preview *p, struct cordon_error *err)
 {
 	struct progress progress;
-	struct op_request request = {.verb = OP_COMMIT, .progress = progress_show, .user = &progress};
+	struct op_request request = {.verb = OP_COMMIT, .user = &progress};
 	struct op_reply reply = {0};
 	struct strlist paths = {0};
 	int r = -1;
@@ -369,6 +369,7 @@ static int commit(const struct tree_args *a, const struct commit_options *o, str
 	    live_compare(&p->live, "", NULL, &p->before, &p->after, &p->all, err) == 0 &&
 	    tree_select(&p->all, &paths, &p->shown, err) == 0) {
 		progress_begin(&progress);
+		request.progress = progress.enabled ? progress_show : NULL; /* a keeper is not asked for what nobody sees */
 		r = keeper_op(a->home, p->live.box.id, &request, o->wait, &reply, err);
 		progress_end(&progress);
 	}

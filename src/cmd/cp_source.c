@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A path on the host that is copied into a sandbox: what it is, all that is below it, and where in the sandbox it goes. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/fs.h"
 #include "base/util.h"
 #include "cmd/cp.h"
 
@@ -52,24 +53,6 @@ int cp_open_source(const char *from, int *dir, char *name, struct cp_source *out
 
 /* ---- walking ----------------------------------------------------------------------------------------------------------------- */
 
-static int read_names(int fd, struct strlist *out, struct cordon_error *err)
-{
-	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_dir_ DIR *d = again < 0 ? NULL : fdopendir(again);
-
-	if (!d)
-		return err_sys(err, "cannot read a directory");
-	for (;;) {
-		errno = 0;
-		struct dirent *e = readdir(d);
-
-		if (!e)
-			return errno ? err_sys(err, "cannot read a directory") : 0;
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && strlist_add(out, e->d_name, err) < 0)
-			return -1;
-	}
-}
-
 /* "" is the source itself. */
 static int open_below(int dir, const char *name, const char *path)
 {
@@ -84,28 +67,33 @@ static int open_below(int dir, const char *name, const char *path)
 	return parent < 0 ? -1 : openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+static int walk_entry(int fd, const char *path, const char *name, const struct cp_walk *walk, struct strlist *todo,
+                      struct cordon_error *err)
+{
+	_cleanup_free_ char *sub = NULL;
+	struct stat st;
+
+	if (asprintf(&sub, "%s%s%s", path, *path ? "/" : "", name) < 0) {
+		sub = NULL;
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	}
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_sys(err, "%s", sub);
+	if (walk->entry(walk->user, sub, fd, name, &st, err) < 0)
+		return -1;
+	return S_ISDIR(st.st_mode) ? strlist_add(todo, sub, err) : 0;
+}
+
 static int walk_directory(int fd, const char *path, const struct cp_walk *walk, struct strlist *todo, struct cordon_error *err)
 {
-	struct strlist names = {0};
-	int r = read_names(fd, &names, err);
+	_cleanup_buf_ struct buf names = {0};
 
-	for (size_t i = 0; r == 0 && i < names.count; i++) {
-		_cleanup_free_ char *sub = NULL;
-		struct stat st;
-
-		if (asprintf(&sub, "%s%s%s", path, *path ? "/" : "", names.items[i]) < 0) {
-			sub = NULL;
-			r = err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-		} else if (fstatat(fd, names.items[i], &st, AT_SYMLINK_NOFOLLOW) < 0) {
-			r = errno == ENOENT ? 0 : err_sys(err, "%s", sub);
-		} else {
-			r = walk->entry(walk->user, sub, fd, names.items[i], &st, err);
-			if (r == 0 && S_ISDIR(st.st_mode))
-				r = strlist_add(todo, sub, err);
-		}
-	}
-	strlist_free(&names);
-	return r;
+	if (fs_read_names(fd, &names) < 0)
+		return err_sys(err, "cannot read %s", *path ? path : "the directory");
+	for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1)
+		if (walk_entry(fd, path, names.data + at, walk, todo, err) < 0)
+			return -1;
+	return 0;
 }
 
 int cp_walk(int dir, const char *name, const struct cp_walk *walk, struct cordon_error *err)

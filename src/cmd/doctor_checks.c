@@ -434,7 +434,7 @@ static void check_notify(struct doctor *d, const struct check *check, struct fin
 	if (try_in_child(d, 0, open_listener, &err) == 0)
 		found(f, CHECK_INFO, "there", "%s", check->about);
 	else
-		found(f, CHECK_INFO, "missing", "%s (Linux 5.0 or later): %s", err.message, check->about);
+		found(f, CHECK_INFO, "missing", "%s (Linux 5.5 or later): renaming a directory of a workspace answers EXDEV", err.message);
 }
 
 static void check_landlock(struct doctor *d, const struct check *check, struct finding *f)
@@ -487,7 +487,7 @@ const struct check doctor_kernel_checks[] = {
 	{NULL, "birth in namespaces", check_call, CALL_CLONE3, "all at once, and inside its cgroup"},
 	{NULL, "process handles", check_call, CALL_PIDFD, "a signal never hits a reused pid"},
 	{NULL, "no leaked descriptors", check_call, CALL_CLOSE_RANGE, "all others are closed before a command starts"},
-	{NULL, "seccomp notification", check_notify, 0, "for the record of what ran inside; not used yet"},
+	{NULL, "seccomp notification", check_notify, 0, "directories of a workspace can be renamed, which overlayfs alone refuses"},
 	{0},
 };
 /* clang-format on */

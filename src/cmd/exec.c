@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
+#include "cmd/run_changes.h"
 #include "cmd/table.h"
 #include "keeper/attach.h"
 #include "lib/live.h"
@@ -23,7 +24,9 @@ extern char **environ;
 /* clang-format off */
 const struct option_def exec_options[] = {
 	{.group = "What to run", .name = "command", .letter = 'c', .argument = "LINE", .offset = OPTION(run.line),
-	 .help = "a shell line instead of CMD"},
+	 .help = "a shell line (or code, with --lang) instead of CMD"},
+	{.name = "lang", .argument = "LANG", .offset = OPTION(run.lang), .complete = COMPLETE_WORDS, .words = language_words,
+	 .help = "run code: python, javascript, typescript, ruby or bash; from -c, FILE or stdin"},
 	{.name = "cwd", .argument = "DIR", .offset = OPTION(run.cwd), .help = "working directory inside, also relative to /app (default /app)"},
 	{.name = "env", .argument = "NAME[=VALUE]", .offset = OPTION(run.env), .repeat = true, .complete = COMPLETE_VARIABLE,
 	 .help = "set a variable, or take it over from here; may be repeated"},
@@ -58,6 +61,7 @@ const char exec_about[] =
 const struct example exec_examples[] = {
 	{"cordon exec box -- make test", "a command; ID may be a name or the beginning of an id"},
 	{"cordon exec box -c 'echo $HOME > /app/x'", "a shell line"},
+	{"cordon exec box --lang python -c 'print(6 * 7)'", "code; also from a FILE of the host, or from standard input"},
 	{"cordon exec box -d --name web -- npm run dev", "a service …"},
 	{"cordon exec box -- curl localhost:3000", "… and a command that reaches it"},
 	{"cordon exec box --on-failure rollback --json -- ./migrate", "undone if it fails, with a list of changes"},
@@ -186,6 +190,9 @@ static int build_env(struct exec *x, struct draft *d, const struct box *b, struc
 
 	if (o->tty && !getenv("TERM") && strlist_add(&d->extra, "TERM=xterm", err) < 0)
 		return -1;
+	for (size_t i = 0; i < x->program.env.count; i++)
+		if (strlist_assign(&d->extra, x->program.env.items[i], err) < 0)
+			return -1;
 	for (size_t i = 0; i < b->env.count; i++)
 		if (strlist_assign(&d->extra, b->env.items[i], err) < 0)
 			return -1;
@@ -334,6 +341,31 @@ static int show(struct exec *x, const char *sandbox, struct keeper_exec *e, bool
 	return run_finish(&x->report, keeper_exec_result(e));
 }
 
+/* The first command finds out whether its layers can be mounted; what came of it is in the record. */
+static void note_first_start(const struct exec *x, const char *home, const char *id)
+{
+	_cleanup_box_ struct box b = {0};
+	struct store s;
+
+	if (store_open(&s, home, NULL) < 0)
+		return;
+	if (box_load(&s, id, &b, NULL) == 0)
+		run_note_copied(&x->o.run, b.copy);
+	store_close(&s);
+}
+
+/* A program that is missing inside: of a language, what has to be installed for it. */
+static int start_failed(const struct exec *x, struct cordon_error *err)
+{
+	_cleanup_free_ char *missing = NULL;
+
+	if (asprintf(&missing, "%s: not found", x->program.argv[0]) < 0)
+		missing = NULL;
+	if (missing && err->code == CORDON_ERR_NOT_FOUND && strcmp(err->message, missing) == 0)
+		run_program_missing(&x->program, err);
+	return -1;
+}
+
 static int start_and_show(struct exec *x, const char *home, const struct box *b, struct draft *d, struct cordon_error *err)
 {
 	const bool feed = !x->o.detach && run_feeds_stdin(&x->o.run, &x->program);
@@ -347,8 +379,12 @@ static int start_and_show(struct exec *x, const char *home, const struct box *b,
 	};
 	struct keeper_exec *e = NULL;
 
-	if (build_request(x, d, feed, err) < 0 || keeper_exec_start(home, b->id, &options, &e, err) < 0)
+	if (build_request(x, d, feed, err) < 0)
 		return -1;
+	if (keeper_exec_start(home, b->id, &options, &e, err) < 0)
+		return start_failed(x, err);
+	if (!b->used_ms && !b->copy)
+		note_first_start(x, home, b->id);
 	int status = x->o.detach ? print_service(x, b->id, keeper_exec_id(e), err) : show(x, b->id, e, feed, err);
 	run_io_end(&x->io);
 	keeper_exec_free(e);
@@ -369,23 +405,58 @@ static int find_box(const char *home, const char *what, struct box *out, struct 
 	return r;
 }
 
+/* The sandbox is there, and has said why it does not run the command. */
+static bool never_started(const struct cordon_error *err)
+{
+	return err->code == CORDON_ERR_NOT_FOUND || err->code == CORDON_ERR_NOT_RUNNABLE || err->code == CORDON_ERR_INPUT ||
+	       err->code == CORDON_ERR_BUSY;
+}
+
+/* Its code goes before it; a service may want to read it for as long as it runs. */
+static int run_program(struct exec *x, const char *home, const struct box *b, struct draft *d, struct cordon_error *err)
+{
+	const struct string_list env = {(const char **)(void *)d->env.items, (uint32_t)d->env.count};
+	const struct exec_place place = {home, b->id, &env};
+
+	if (exec_code_place(&place, &x->program, err) < 0)
+		return -1;
+	int status = start_and_show(x, home, b, d, err);
+	if (x->program.file_count && (status < 0 ? never_started(err) : !x->o.detach))
+		exec_code_remove(&place, x->o.run.code_dir);
+	return status;
+}
+
+/* Now that the sandbox is known: a FILE of its workspace is in it already. */
+static int prepare(struct exec *x, const struct box *b, char code_dir[EXEC_CODE_DIR_MAX], struct cordon_error *err)
+{
+	if (x->program.argv)
+		return 0;
+	if (exec_code_dir(code_dir, err) < 0)
+		return -1;
+	x->o.run.code_dir = code_dir;
+	x->o.run.workspace = b->workspace;
+	return run_program_prepare(&x->o.run, x->count, x->operands, &x->program, err);
+}
+
 int exec_in_sandbox(struct exec *x, const char *what, struct cordon_error *err)
 {
+	char code_dir[EXEC_CODE_DIR_MAX];
 	_cleanup_free_ char *home = context_find_home(err);
 	_cleanup_box_ struct box b = {0};
 	struct draft d = {0};
 
-	if (!home || check_options(x, err) < 0 || find_box(home, what, &b, err) < 0)
+	if (!home || check_options(x, err) < 0 || find_box(home, what, &b, err) < 0 || prepare(x, &b, code_dir, err) < 0)
 		return -1;
 	struct cordon_policy *policy = live_policy(&b, err);
 	int status = policy ? build_env(x, &d, &b, policy, err) : -1;
 	if (status == 0) {
 		x->report.begun = true;
 		x->report.max_output = policy->limits.max_output;
-		status = start_and_show(x, home, &b, &d, err);
+		status = run_program(x, home, &b, &d, err);
 	}
 	cordon_policy_free(policy);
 	draft_free(&d);
+	x->o.run.code_dir = x->o.run.workspace = NULL; /* they end here */
 	return status;
 }
 
@@ -398,16 +469,19 @@ int cmd_exec(int argc, char **argv)
 
 	exec_begin(&x, "exec", "cordon exec");
 	if (exec_parse(&x, argc, argv, &what, &first, &status)) {
-		if (first == argc && !x.o.run.line) {
+		x.count = argc - first;
+		x.operands = argv + first;
+		if (x.count == 0 && !x.o.run.line && !x.o.run.lang) {
 			err_set(&err, CORDON_ERR_INPUT, "nothing to run");
-			err_hint(&err, "give a command (cordon exec %s -- ls) or a shell line (-c LINE); cordon shell %s opens a shell",
-			         what, what);
+			err_hint(
+				&err,
+				"give a command (cordon exec %s -- ls), a shell line (-c LINE) or code (--lang python FILE); cordon shell %s "
+				"opens a shell",
+				what, what);
 			status = -1;
 		} else {
-			status = run_program_prepare(&x.o.run, argc - first, argv + first, &x.program, &err);
-		}
-		if (status == 0)
 			status = exec_in_sandbox(&x, what, &err);
+		}
 		if (status < 0)
 			status = run_fail(&x.report, &err);
 	}

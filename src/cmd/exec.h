@@ -5,6 +5,7 @@
 
 #include "cmd/options.h"
 #include "cmd/run.h"
+#include "sandbox/spec.h"
 
 struct exec_options {
 	struct run_options run; /* first: rows of both tables point into it */
@@ -16,6 +17,8 @@ struct exec {
 	struct exec_options o;
 	const struct command *command;
 	struct run_program program;
+	int count; /* operands: what to run */
+	char **operands;
 	struct run_io io;
 	struct run_report report;
 	int64_t timeout_ms; /* 0: the sandbox's, -1: none */
@@ -29,7 +32,19 @@ void exec_clear(struct exec *x);
  */
 bool exec_parse(struct exec *x, int argc, char **argv, const char **what, int *first, int *status);
 
-/* Runs x->program in the sandbox and reports; returns our exit status, or -1 with err set if it never ran. */
+/* Runs x->program, or if there is none what the options and the operands say, in the sandbox and reports; returns our exit status, or -1 with err set if it never ran. */
 int exec_in_sandbox(struct exec *x, const char *what, struct cordon_error *err);
+
+/* ---- exec_code.c: code into a live sandbox ------------------------------------------------------------------------------------- */
+
+#define EXEC_CODE_DIR_MAX 64
+struct exec_place {
+	const char *home, *sandbox;
+	const struct string_list *env; /* of the command */
+};
+/* A name of its own for this exec. */
+int exec_code_dir(char out[EXEC_CODE_DIR_MAX], struct cordon_error *err);
+int exec_code_place(const struct exec_place *place, const struct run_program *p, struct cordon_error *err);
+void exec_code_remove(const struct exec_place *place, const char *dir);
 
 #endif

@@ -87,6 +87,8 @@ static void json_box(struct json *j, const struct box *b, const char *state, con
 	json_kstr(j, "name", b->name[0] ? b->name : NULL);
 	json_kstr(j, "state", state);
 	json_kstr(j, "workspace", b->workspace);
+	json_kstr(j, "mechanism", b->copy ? "copy" : "overlay");
+	json_kstr(j, "mechanism_reason", b->copy);
 	json_kstr(j, "head", b->head[0] ? b->head : NULL);
 	json_kstr(j, "created", format_time(b->created_ms, time));
 	json_kint(j, "created_ms", b->created_ms);
@@ -340,6 +342,7 @@ static int print_info(struct live *l, const char *state, const struct sums *sums
 	if (b->idle_ms)
 		fact(&t, &c, "stops", "after %s without a command", units_format_duration((uint64_t)b->idle_ms, two));
 	fact(&t, &c, "workspace", "%s", b->workspace ? b->workspace : "none: /app began empty");
+	fact(&t, &c, "mechanism", "%s%s", b->copy ? "copy: " : "overlay", b->copy ? b->copy : "");
 	fact_head(&t, &c, l, sums);
 	fact(&t, &c, "changes", "%s since the seed, %s", tree_count(changes, "change", one), format_bytes(bytes, two));
 	if (sums->snapshots)

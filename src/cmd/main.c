@@ -125,7 +125,7 @@ const struct command commands[] = {
 	{.name = "ls", .operands = "", .summary = "list the sandboxes that stay", .run = cmd_ls, .options = ls_options, .mixed = true},
 	{.name = "info", .operands = "ID", .summary = "show everything about a sandbox", .run = cmd_info, .options = info_options,
 	 .mixed = true},
-	{.name = "exec", .operands = "ID [--] CMD [ARG...]\nID -c LINE [ARG...]\nID --detach [--name NAME] [--] CMD [ARG...]",
+	{.name = "exec", .operands = "ID [--] CMD [ARG...]\nID -c LINE [ARG...]\nID --lang LANG [-c CODE | FILE | -] [ARG...]\nID --detach [--name NAME] [--] CMD [ARG...]",
 	 .summary = "run a command in a sandbox that stays", .about = exec_about, .run = cmd_exec, .options = exec_options,
 	 .examples = exec_examples, .complete = COMPLETE_PROGRAM},
 	{.name = "shell", .operands = "ID", .summary = "open a shell in a sandbox", .about = shell_about, .run = cmd_shell,

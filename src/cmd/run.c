@@ -199,6 +199,7 @@ static int start(struct run *r, struct cordon_error *err)
 	/* The launcher is started before signals are blocked, so that it does not inherit our mask. */
 	if (cordon_open(&r->ctx, err) < 0 || run_io_begin(&r->io, mode, feed, o->tty, err) < 0 || make_sandbox(r, err) < 0)
 		return -1;
+	run_note_copied(o, r->o.keep ? NULL : sandbox_copied(r->sandbox)); /* one that stays is started by the command */
 	options.env = (const char *const *)r->program.env.items;
 	options.flags = (o->tty ? CORDON_EXEC_TTY : 0u) | (feed ? CORDON_EXEC_STDIN : 0u) |
 	                (mode == RUN_OUTPUT_NONE || o->result ? 0u : CORDON_EXEC_DISCARD);
@@ -209,6 +210,8 @@ static int start(struct run *r, struct cordon_error *err)
 			run_program_missing(&r->program, err);
 		return -1;
 	}
+	if (o->keep)
+		run_note_copied(o, sandbox_copied(r->sandbox));
 	if (o->events && run_start_event(&r->io, cordon_sandbox_id(r->sandbox), r->program.argv, err) < 0)
 		return -1;
 	return raw ? run_io_raw(&r->io, err) : 0;

@@ -18,6 +18,7 @@
 struct run_options {
 	bool interactive, tty, json, events, quiet;
 	bool commit, autorun, keep;
+	const char *code_dir; /* where code is to be found inside; NULL: /run/code */
 	const char *line, *lang, *workspace, *image, *backend, *hostname, *user, *cwd, *result, *name, *on_failure;
 	struct strlist env, mounts;
 };
@@ -35,10 +36,11 @@ struct run_program {
 	const char *const *argv;         /* points to the caller's operands or into `words` */
 	struct strlist words;
 	struct strlist env;
-	struct cordon_file files[3];
+	struct cordon_file files[3]; /* to be put there before it starts */
 	size_t file_count;
 	struct buf code;
 	char *path;         /* of the code, inside */
+	char *guests[3];    /* of the files, owned */
 	bool stdin_is_code; /* standard input was read as the program: the command gets none */
 };
 

@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "cmd/commit.h"
 #include "cmd/making.h"
+#include "cmd/table.h"
 #include "lib/exec.h"
 
 int run_changes_check(const struct run_options *o, const struct run_program *p, struct cordon_error *err)
@@ -142,4 +143,15 @@ void run_commit_notes(const struct run_options *o, const char *workspace, const 
 	else if (!o->quiet && t->changes_total > 0 && t->outcome &&
 	         (strcmp(t->outcome, "committed") == 0 || strcmp(t->outcome, "kept") == 0))
 		fprintf(stderr, "cordon: committed %s to %s\n", tree_count((uint64_t)t->changes_total, "change", text), workspace);
+}
+
+void run_note_copied(const struct run_options *o, const char *why)
+{
+	_cleanup_buf_ struct buf text = {0};
+
+	if (!why || o->quiet)
+		return;
+	text_plain(&text, why);
+	if (!text.failed)
+		fprintf(stderr, "cordon: the workspace is copied, which is slower: %s\n", text.data ? text.data : "");
 }

@@ -21,6 +21,9 @@ struct run_keep {
 };
 int run_keep_create(const struct run_keep *k, char id[21], struct cordon_error *err);
 
+/* For a person: that the workspace is a copy, and why. NULL: it is none. */
+void run_note_copied(const struct run_options *o, const char *why);
+
 /* After the command, with --commit: does it, and puts what came of it into the result (a copy, whose strings point into the exec or into *text). */
 struct run_commit {
 	struct cordon_error error;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code instead of a command. The code becomes a read-only file inside (not an argument: tracebacks then have line numbers, and there is
- * no limit but CODE_MAX), unless it lies in the workspace, where it is run in place beside the files it may import.
+ * no limit but CODE_MAX), unless it lies in the workspace, where it is run in place beside the files it may import. Whoever starts the
+ * program sees to it that its files are there: in a new sandbox they are part of it, a live one gets them first (exec_code.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@ static const struct language languages[] = {
 	 .package = "python3"},
 	{.name = "javascript", .aliases = {"js", "node"}, .extension = "js", .command = {"node"},
 	 .env = "NODE_PATH=/app/node_modules", .package = "nodejs"},
-	{.name = "typescript", .aliases = {"ts"}, .extension = "ts", .command = {"/bin/sh", CODE_DIR "/ts-run"},
+	{.name = "typescript", .aliases = {"ts"}, .extension = "ts", .command = {"/bin/sh"},
 	 .env = "NODE_PATH=/app/node_modules", .package = "nodejs", .driver = true},
 	{.name = "ruby", .aliases = {"rb"}, .extension = "rb", .command = {"ruby", "-I/app"}, .package = "ruby"},
 	{.name = "bash", .aliases = {"sh", "shell"}, .extension = "sh", .command = {"bash"}, .package = "bash", .shell = true},
@@ -55,7 +56,7 @@ static const struct language plain_shell = {.name = "sh", .command = {"/bin/sh"}
  * that it imports are bundled with it, so __dirname is that of main.ts in all of them.
  */
 static const char ts_driver[] =
-	"file=$1 dir=${1%/*} out=/tmp/.ts-run.$$; shift\n"
+	"file=$1 dir=${1%/*} out=${0%/*}/out.$$; shift\n"
 	"NODE_PATH=$dir/node_modules:$NODE_PATH; export NODE_PATH\n"
 	"have() { command -v \"$1\" >/dev/null 2>&1; }\n"
 	"have node || { echo 'cordon: node is not in this image; apt-get install nodejs' >&2; exit 127; }\n"
@@ -67,7 +68,7 @@ static const char ts_driver[] =
 	"}\n"
 	"for esbuild in esbuild /app/node_modules/.bin/esbuild; do\n"
 	"	have \"$esbuild\" || continue\n"
-	"	mkdir \"$out\" && ln -s /app/node_modules \"$out/node_modules\" || exit 126\n"
+	"	mkdir \"$out\" 2>/dev/null || { out=/tmp/.ts-run.$$; mkdir \"$out\"; } && ln -s /app/node_modules \"$out/node_modules\" || exit 126\n"
 	"	build cjs \"$out/main.cjs\"; status=$? js=$out/main.cjs log=\n"
 	"	[ ! -s \"$out/log\" ] || log=$(cat \"$out/log\")\n"
 	"	case $log in *'Top-level await'*|*import.meta*) build esm \"$out/main.mjs\"; status=$? js=$out/main.mjs ;; esac\n"
@@ -79,7 +80,7 @@ static const char ts_driver[] =
 	"*--experimental-transform-types*) exec node $quiet --experimental-transform-types \"$file\" \"$@\" ;;\n"
 	"*strip-types*) exec node $quiet --experimental-strip-types \"$file\" \"$@\" ;;\n"
 	"esac\n"
-	"exec node --enable-source-maps -r " CODE_DIR "/ts-hook.js \"$file\" \"$@\"\n";
+	"exec node --enable-source-maps -r \"${0%/*}/ts-hook.js\" \"$file\" \"$@\"\n";
 
 static const char ts_hook[] =
 	"'use strict';\n"
@@ -153,22 +154,34 @@ static int read_code(int fd, const char *name, struct buf *code, struct cordon_e
 	}
 }
 
-static int add_file(struct run_program *p, const char *guest, const void *data, size_t len, struct cordon_error *err)
+/* Its path inside, which stays the program's; NULL: err is set. */
+static const char *add_file(const struct run_options *o, struct run_program *p, const char *base, const char *extension, const void *data,
+                            size_t len, struct cordon_error *err)
 {
-	if (p->file_count == ARRAY_SIZE(p->files))
-		return err_set(err, CORDON_ERR_SYSTEM, "too many files for one program");
-	p->files[p->file_count++] = (struct cordon_file){.guest = guest, .data = data, .len = len};
-	return 0;
+	char **guest = &p->guests[p->file_count];
+
+	if (p->file_count == ARRAY_SIZE(p->files)) {
+		err_set(err, CORDON_ERR_SYSTEM, "too many files for one program");
+		return NULL;
+	}
+	if (asprintf(guest, "%s/%s%s%s", o->code_dir ? o->code_dir : CODE_DIR, base, extension ? "." : "", extension ? extension : "") <
+	    0) {
+		*guest = NULL;
+		err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+		return NULL;
+	}
+	p->files[p->file_count++] = (struct cordon_file){.guest = *guest, .data = data, .len = len};
+	return *guest;
 }
 
 /* The code that was read is to be found under this name inside. */
-static int add_code(struct run_program *p, const char *base, const char *extension, struct cordon_error *err)
+static int add_code(const struct run_options *o, struct run_program *p, const char *base, const char *extension, struct cordon_error *err)
 {
-	if (asprintf(&p->path, "%s/%s%s%s", CODE_DIR, base, extension ? "." : "", extension ? extension : "") < 0) {
-		p->path = NULL;
-		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-	}
-	return add_file(p, p->path, p->code.data ? p->code.data : "", p->code.len, err);
+	const char *guest = add_file(o, p, base, extension, p->code.data ? p->code.data : "", p->code.len, err);
+
+	if (guest && !(p->path = strdup(guest)))
+		err_sys(err, "cannot name the code");
+	return p->path ? 0 : -1;
 }
 
 /* A FILE of the workspace is already inside. 1: yes, and p->path names it; 0: no. */
@@ -206,7 +219,7 @@ static int load_file(const struct run_options *o, struct run_program *p, const c
 		return inside < 0 ? -1 : 0;
 	if (read_code(fd, file, &p->code, err) < 0)
 		return -1;
-	return add_code(p, slash ? slash + 1 : file, NULL, err);
+	return add_code(o, p, slash ? slash + 1 : file, NULL, err);
 }
 
 static int load_stdin(const struct run_options *o, struct run_program *p, struct cordon_error *err)
@@ -216,7 +229,7 @@ static int load_stdin(const struct run_options *o, struct run_program *p, struct
 	p->stdin_is_code = true;
 	if (read_code(STDIN_FILENO, "standard input", &p->code, err) < 0)
 		return -1;
-	return add_code(p, "main", p->language->extension, err);
+	return add_code(o, p, "main", p->language->extension, err);
 }
 
 static int add_words(struct strlist *l, const char *const *words, size_t count, struct cordon_error *err)
@@ -237,6 +250,15 @@ static int prepare_line(const struct run_options *o, int count, char **operands,
 	return add_words(&p->words, (const char *const *)operands, (size_t)count, err);
 }
 
+static int add_driver(const struct run_options *o, struct run_program *p, struct cordon_error *err)
+{
+	const char *driver = add_file(o, p, "ts-run", NULL, ts_driver, strlen(ts_driver), err);
+
+	if (!driver || !add_file(o, p, "ts-hook", "js", ts_hook, strlen(ts_hook), err))
+		return -1;
+	return strlist_add(&p->words, driver, err);
+}
+
 static int prepare_code(const struct run_options *o, int count, char **operands, struct run_program *p, struct cordon_error *err)
 {
 	const struct language *l = p->language;
@@ -246,7 +268,7 @@ static int prepare_code(const struct run_options *o, int count, char **operands,
 		buf_add_str(&p->code, o->line);
 		if (p->code.failed || p->code.len > CODE_MAX)
 			return err_set(err, CORDON_ERR_INPUT, "-c: the code is too long");
-		if (add_code(p, "main", l->extension, err) < 0)
+		if (add_code(o, p, "main", l->extension, err) < 0)
 			return -1;
 	} else if (count == 0 || strcmp(operands[0], "-") == 0) {
 		if (load_stdin(o, p, err) < 0)
@@ -254,10 +276,8 @@ static int prepare_code(const struct run_options *o, int count, char **operands,
 	} else if (load_file(o, p, operands[0], err) < 0) {
 		return -1;
 	}
-	if (l->driver && (add_file(p, CODE_DIR "/ts-run", ts_driver, strlen(ts_driver), err) < 0 ||
-	                  add_file(p, CODE_DIR "/ts-hook.js", ts_hook, strlen(ts_hook), err) < 0))
-		return -1;
-	if (add_words(&p->words, l->command, ARRAY_SIZE(l->command), err) < 0 || strlist_add(&p->words, p->path, err) < 0)
+	if (add_words(&p->words, l->command, ARRAY_SIZE(l->command), err) < 0 || (l->driver && add_driver(o, p, err) < 0) ||
+	    strlist_add(&p->words, p->path, err) < 0)
 		return -1;
 	return add_words(&p->words, (const char *const *)operands + used, (size_t)(count - used), err);
 }
@@ -299,6 +319,8 @@ void run_program_clear(struct run_program *p)
 	strlist_free(&p->env);
 	buf_free(&p->code);
 	free(steal_ptr(&p->path));
+	for (size_t i = 0; i < ARRAY_SIZE(p->guests); i++)
+		free(steal_ptr(&p->guests[i]));
 }
 
 void run_program_missing(const struct run_program *p, struct cordon_error *err)

@@ -158,9 +158,7 @@ fail:
 
 int tree_view(const struct live *l, enum layer_tree tree, struct view *out, struct cordon_error *err)
 {
-	struct store s = l->store; /* not changed: only the header does not say so */
-
-	return view_open(&s, l->box.lower, l->box.open[0] ? l->box.open : NULL, tree, tree == TREE_APP ? l->seed : -1, out, err);
+	return live_view(l, tree, out, err);
 }
 
 void tree_expire(struct store *s, const char *home)
@@ -185,16 +183,21 @@ void tree_expire(struct store *s, const char *home)
 
 int tree_recover(const char *directory, struct cordon_error *err)
 {
-	static const char *const done[] = {[RECOVERED_UNDONE] = "undid", [RECOVERED_FINISHED] = "finished"};
+	static const char *const said[] = {[RECOVERED_UNDONE] = "undid an interrupted commit in",
+	                                   [RECOVERED_FINISHED] = "finished an interrupted commit in",
+	                                   [RECOVERED_FOREIGN] = "left alone an interrupted commit that is not ours in"};
 	enum commit_recovered what = RECOVERED_NOTHING;
+	_cleanup_free_ char *home = context_find_home(err);
 	_cleanup_fd_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (!home)
+		return -1;
 
 	if (fd < 0)
 		return err_sys(err, "%s", directory);
-	if (commit_recover(fd, directory, &what, err) < 0)
+	if (commit_recover(fd, directory, home, &what, err) < 0)
 		return -1;
 	if (what != RECOVERED_NOTHING)
-		fprintf(stderr, "cordon: %s an interrupted commit in %s\n", done[what], directory);
+		fprintf(stderr, "cordon: %s %s\n", said[what], directory);
 	return 0;
 }
 

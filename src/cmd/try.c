@@ -16,6 +16,7 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "cmd/run_changes.h"
 
 #define ORPHAN_MS ((int64_t)24 * 3600 * 1000)
 #define OPTION(member) offsetof(struct try_options, member)
@@ -151,6 +152,7 @@ static int start(struct try *t, struct cordon_error *err)
 			run_program_missing(&t->program, err);
 		return -1;
 	}
+	run_note_copied(&t->o.run, sandbox_copied(t->sandbox));
 	return t->tty ? run_io_raw(&t->io, err) : 0;
 }
 

@@ -194,6 +194,7 @@ static int handle(struct keeper_exec *e, struct wire_msg *msg, const struct keep
 	case KEEPER_OK:
 	case KEEPER_QUEUED:
 	case KEEPER_STARTED:
+	case KEEPER_PROGRESS:
 	case KEEPER_EVENT_COUNT:
 		break;
 	}

@@ -30,15 +30,34 @@ static void answer_free(struct answer *a)
 }
 #define _cleanup_answer_ __attribute__((cleanup(answer_free)))
 
-static int exchange(int fd, const struct keeper_request *request, struct answer *out, struct cordon_error *err)
+/* 1: not the answer yet. */
+static int meanwhile(const struct keeper_reply *r, const struct op_request *op, struct cordon_error *err)
 {
+	uint64_t done, total;
+	if (r->event == KEEPER_QUEUED)
+		return 1;
+	if (r->event != KEEPER_PROGRESS || !op || !op->progress)
+		return 0;
+	if (progress_decode(r->data, r->len, &done, &total, err) < 0)
+		return -1;
+	op->progress(op->user, done, total);
+	return 1;
+}
+
+/* op: whose progress is to be told; NULL: nobody's. */
+static int exchange(int fd, const struct keeper_request *request, const struct op_request *op, struct answer *out, struct cordon_error *err)
+{
+	int more;
 	if (link_send(fd, request, err) < 0)
 		return -1;
 	do {
 		answer_free(out);
 		if (link_receive(fd, &out->msg, &out->reply, err) < 0)
 			return -1;
-	} while (out->reply.event == KEEPER_QUEUED);
+		more = meanwhile(&out->reply, op, err);
+	} while (more > 0);
+	if (more < 0)
+		return -1;
 	return out->reply.event == KEEPER_OK ? 0 : err_set(err, CORDON_ERR_SYSTEM, "unexpected answer from the sandbox's keeper");
 }
 
@@ -57,7 +76,7 @@ static int ask_within(const char *home, const char *id, int patience_ms, const s
 	if (fd == LINK_NONE)
 		r = 0;
 	else
-		r = fd < 0 || exchange(fd, request, out, err) < 0 ? -1 : 1;
+		r = fd < 0 || exchange(fd, request, NULL, out, err) < 0 ? -1 : 1;
 	store_close(&s);
 	return r;
 }
@@ -189,12 +208,12 @@ static int op_through_keeper(int fd, const struct op_request *request, bool wait
 	_cleanup_answer_ struct answer a = {0};
 	const struct keeper_request r = {
 		.verb = KEEPER_OP,
-		.flags = wait ? 0 : KEEPER_NO_WAIT,
+		.flags = (wait ? 0u : KEEPER_NO_WAIT) | (request->progress ? KEEPER_TELL : 0u),
 		.op = request->verb,
 		.op_flags = request->flags,
 		.args = {(const char **)(void *)request->args.items, (uint32_t)request->args.count},
 	};
-	if (exchange(fd, &r, &a, err) < 0)
+	if (exchange(fd, &r, request, &a, err) < 0)
 		return -1;
 	reply->status = (int)a.reply.status;
 	for (uint32_t i = 0; i < a.reply.items.count; i++)

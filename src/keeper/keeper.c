@@ -304,6 +304,10 @@ static int close_sandbox(struct keeper *k, struct cordon_error *err)
 		if (r < 0)
 			log_note(k->logs, "stop", err);
 		save_use(k);
+	} else if (k->sandbox->live->box.open[0] && !k->sandbox->live->box.copy) {
+		r = live_stop(k->sandbox->live, err); /* it was halted, and nobody needed it again */
+		if (r < 0)
+			log_note(k->logs, "stop", err);
 	}
 	while (k->jobs) {
 		struct job *next = k->jobs->next;

@@ -105,6 +105,7 @@ struct job {
 	bool room_told; /* the client knows that there is room, and has not used it */
 	bool input_ended;
 	int slot, sink_slot; /* in the loop's poll set: its exec, its input */
+	int64_t told_ms;     /* when its client was last told how far it is, monotonic */
 };
 
 /* A request that needs the sandbox: starts it, queues it, or refuses it. Takes msg and request over. */

@@ -16,6 +16,7 @@
 #define QUEUE_LONG ((size_t)256 << 10) /* of a client: its exec waits */
 #define COMMAND_MAX 1024
 #define OVER_KEPT 64 /* services that ended, for `ps` */
+#define TELL_MS 50   /* between two messages about how far an operation is */
 
 static const char *const op_names[OP_VERB_COUNT] = {
 	[OP_SNAPSHOT] = "snapshot",   [OP_RESTORE] = "restore",         [OP_FORK] = "fork",     [OP_TX_BEGIN] = "tx begin",
@@ -353,12 +354,32 @@ static void run_exec(struct keeper *k, struct job *j)
 		push_input(j);
 }
 
+/* Called while the operation runs, and nothing else does: what the client does not take at once is left out. */
+static void tell_progress(void *user, uint64_t done, uint64_t total)
+{
+	struct job *j = user;
+	_cleanup_buf_ struct buf data = {0};
+	const int64_t now = keeper_clock_ms();
+	if (!j->client || j->client->first || now - j->told_ms < TELL_MS)
+		return;
+	j->told_ms = now;
+	progress_encode(done, total, &data);
+	if (!data.failed)
+		conn_reply(j->client, &(struct keeper_reply){.event = KEEPER_PROGRESS, .data = data.data, .len = data.len});
+}
+
 static void run_op(struct keeper *k, struct job *j)
 {
-	struct op_request request = {.verb = (enum op_verb)j->request.op, .flags = j->request.op_flags};
+	struct op_request request = {.verb = (enum op_verb)j->request.op,
+	                             .flags = j->request.op_flags,
+	                             .progress = j->request.flags & KEEPER_TELL ? tell_progress : NULL,
+	                             .user = j};
 	struct op_reply reply = {0};
 	struct cordon_error err = {0};
+	const struct live *l = k->sandbox->live;
 	int r = 0;
+	if (l->lost && l->running == 0 && !l->box.copy)
+		sandbox_halt(k->sandbox); /* its layers are all there, but no longer mounted */
 	for (uint32_t i = 0; i < j->request.args.count && r == 0; i++)
 		r = strlist_add(&request.args, j->request.args.items[i], &err);
 	if (r == 0)

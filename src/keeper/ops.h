@@ -25,7 +25,7 @@ struct op_request {
 	enum op_verb verb;
 	unsigned flags;
 	struct strlist args;
-	/* Of a commit, where it is done in this process; not sent to a keeper. May be NULL. */
+	/* Of a commit; from time to time. May be NULL. */
 	void (*progress)(void *user, uint64_t done, uint64_t total);
 	void *user;
 };

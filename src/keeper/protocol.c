@@ -153,6 +153,22 @@ void reply_free(struct keeper_reply *r)
 	*r = (struct keeper_reply){0};
 }
 
+/* ---- progress ---------------------------------------------------------------------------------------------------------------- */
+
+void progress_encode(uint64_t done, uint64_t total, struct buf *out)
+{
+	wire_put_u64(out, done);
+	wire_put_u64(out, total);
+}
+
+int progress_decode(const void *body, size_t len, uint64_t *done, uint64_t *total, struct cordon_error *err)
+{
+	struct wire_reader r = {.at = body, .end = (const char *)body + len};
+	*done = wire_get_u64(&r);
+	*total = wire_get_u64(&r);
+	return wire_done(&r) && *done <= *total ? 0 : err_set(err, CORDON_ERR_SYSTEM, "malformed answer from the sandbox's keeper");
+}
+
 /* ---- results ----------------------------------------------------------------------------------------------------------------- */
 
 static void put_double(struct buf *b, double v)

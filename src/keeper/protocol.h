@@ -4,7 +4,7 @@
  *
  *   keeper ── READY ──▶ client                            on accept: from here on requests are heard
  *   client ── REQUEST(verb) ──▶ keeper                    one per connection, and what belongs to it
- *   keeper ── REPLY(OK | QUEUED | STARTED | OUTPUT | ROOM | NO_ROOM | END) or ERROR ──▶ client
+ *   keeper ── REPLY(OK | QUEUED | STARTED | OUTPUT | ROOM | NO_ROOM | END | PROGRESS) or ERROR ──▶ client
  *
  * An attached exec: EXEC → QUEUED*, STARTED, then OUTPUT and ROOM as they come, END last. The client sends one INPUT, of at most
  * KEEPER_INPUT_MAX bytes, for each ROOM; so neither side ever waits for the other with a message in hand. A client that goes away cancels
@@ -50,7 +50,8 @@ enum keeper_flags {
 	KEEPER_PARALLEL = 1 << 3, /* beside others, without a transaction */
 	KEEPER_NO_WAIT = 1 << 4,  /* busy is an error */
 	KEEPER_HAS_OK = 1 << 5,   /* `ok` counts */
-	KEEPER_FLAGS_ALL = (1 << 6) - 1,
+	KEEPER_TELL = 1 << 6,     /* an operation that takes long tells how far it is */
+	KEEPER_FLAGS_ALL = (1 << 7) - 1,
 };
 
 enum { KEEPER_PS_FIELDS = 6 }; /* id, name, command, started (ms since the epoch), "queued", "running" or "over", exit status */
@@ -77,13 +78,14 @@ int request_decode(const void *body, size_t len, struct keeper_request *out, str
 void request_free(struct keeper_request *r);
 
 enum keeper_event {
-	KEEPER_OK = 1,  /* the last word; status, items */
-	KEEPER_QUEUED,  /* text: behind whom */
-	KEEPER_STARTED, /* text: id of the exec */
-	KEEPER_OUTPUT,  /* status: enum cordon_stream; data */
-	KEEPER_ROOM,    /* the command takes input */
-	KEEPER_NO_ROOM, /* … and never will again */
-	KEEPER_END,     /* data: a result */
+	KEEPER_OK = 1,   /* the last word; status, items */
+	KEEPER_QUEUED,   /* text: behind whom */
+	KEEPER_STARTED,  /* text: id of the exec */
+	KEEPER_OUTPUT,   /* status: enum cordon_stream; data */
+	KEEPER_ROOM,     /* the command takes input */
+	KEEPER_NO_ROOM,  /* … and never will again */
+	KEEPER_END,      /* data: a result */
+	KEEPER_PROGRESS, /* of an operation, only with KEEPER_TELL; data: progress_encode() */
 	KEEPER_EVENT_COUNT,
 };
 
@@ -99,6 +101,10 @@ struct keeper_reply {
 void reply_encode(const struct keeper_reply *r, struct buf *out);
 int reply_decode(const void *body, size_t len, struct keeper_reply *out, struct cordon_error *err);
 void reply_free(struct keeper_reply *r);
+
+/* How far an operation is. What is too busy to be told is not told again. */
+void progress_encode(uint64_t done, uint64_t total, struct buf *out);
+int progress_decode(const void *body, size_t len, uint64_t *done, uint64_t *total, struct cordon_error *err);
 
 /* A result without its output, which went before. */
 struct keeper_result {

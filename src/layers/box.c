@@ -25,6 +25,7 @@
 #define WHO_MAX 256
 
 #define FIELD(name) offsetof(struct box, name)
+/* clang-format off */
 static const struct record_key box_keys[] = {
 	{"id", RECORD_ID, FIELD(id), 0, NULL},
 	{"name", RECORD_CHARS, FIELD(name), BOX_NAME_MAX + 1, NULL},
@@ -32,6 +33,7 @@ static const struct record_key box_keys[] = {
 	{"open", RECORD_ID, FIELD(open), 0, NULL},
 	{"lower", RECORD_ID, FIELD(lower), 0, NULL},
 	{"workspace", RECORD_TEXT, FIELD(workspace), 0, NULL},
+	{"copy", RECORD_TEXT, FIELD(copy), 0, NULL},
 	{"created", RECORD_I64, FIELD(created_ms), 0, NULL},
 	{"used", RECORD_I64, FIELD(used_ms), 0, NULL},
 	{"ttl", RECORD_I64, FIELD(ttl_ms), 0, NULL},
@@ -44,11 +46,13 @@ static const struct record_key box_keys[] = {
 	{"mount", RECORD_LIST, FIELD(mounts), 0, NULL},
 	{"tx", RECORD_LIST, FIELD(tx), 0, NULL},
 };
+/* clang-format on */
 static const struct record_kind box_record = {"sandbox", box_keys, ARRAY_SIZE(box_keys)};
 
 void box_free(struct box *b)
 {
 	free(b->workspace);
+	free(b->copy);
 	strlist_free(&b->labels);
 	strlist_free(&b->env);
 	strlist_free(&b->policy);
@@ -62,25 +66,11 @@ void box_free(struct box *b)
 /* Leaves in *out what could be read of a damaged record; to be freed even after a failure. */
 static int load_box(struct store *s, const char *id, struct box *out, struct cordon_error *err)
 {
-	char path[STORE_PATH_MAX];
-	struct cordon_error why = {0};
 	*out = (struct box){0};
 	if (store_check_id(id, err) < 0)
 		return -1;
-	store_path(path, id, BOX_RECORD);
-	int r = record_read(s->boxes_fd, path, &box_record, out, &why);
-	if (r == 0 && strcmp(out->id, id) != 0)
-		r = err_set(&why, CORDON_ERR_INPUT, "damaged: it is the record of '%s'", out->id);
-	snprintf(out->id, sizeof(out->id), "%s", id);
-	if (r == 0)
-		return 0;
-	if (err)
-		*err = why;
-	if (why.code != CORDON_ERR_NOT_FOUND)
-		return err_wrap(err, "sandbox %s", id);
-	if (faccessat(s->boxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return err_set(err, CORDON_ERR_INPUT, "sandbox %s: damaged: its record is missing", id);
-	return err_set(err, CORDON_ERR_NOT_FOUND, "there is no sandbox %s", id);
+	int r = record_load(s->boxes_fd, id, &box_record, out, out->id, err);
+	return r <= 0 ? r : record_missing(s->boxes_fd, id, &box_record, err);
 }
 
 int box_load(struct store *s, const char *id, struct box *out, struct cordon_error *err)

@@ -23,6 +23,7 @@ struct box {
 	/* what the open layer is mounted on: the head, until checkpoints or a restore beside services move that; "": the seed, or none */
 	char lower[LAYER_ID_LEN + 1];
 	char *workspace;             /* the host directory it was seeded from; NULL: none */
+	char *copy;                  /* why its trees are full copies (full.h) and no overlays; NULL: they are overlays */
 	int64_t created_ms, used_ms; /* used: the last exec began or ended */
 	int64_t ttl_ms, idle_ms;     /* 0: for ever */
 	uint32_t uid, gid;           /* the user inside; UINT32_MAX: the default */

@@ -50,6 +50,8 @@ static int prepare(struct plan *p, struct cordon_error *err)
 		return -1;
 	if (p->report->problem_count)
 		return 1;
+	if (plan_take_room(p, err) < 0)
+		return -1;
 	return write_synced(p->stages.items[0].fd, MANIFEST, manifest.data, manifest.len, err);
 }
 
@@ -66,7 +68,7 @@ static int write_plan(struct plan *p, struct cordon_error *err)
 	int r = prepare(p, err);
 	stage_name(name, p->stages.items[0].before, "");
 	if (r == 0)
-		return commit_finish(p->dir, name, err);
+		return commit_finish(p->dir, name, p->stages.key, err);
 	undo(p, name);
 	return r;
 }
@@ -109,7 +111,7 @@ static int run_plan(struct plan *p, struct cordon_error *err)
 	return r != 0 ? r : record_written(p, err);
 }
 
-static int open_target(const struct commit_request *r, struct cordon_error *err)
+static int open_target(const struct commit_request *r, struct commit_key *key, struct cordon_error *err)
 {
 	enum commit_recovered what;
 	bool dry = r->flags & COMMIT_DRY_RUN;
@@ -118,16 +120,21 @@ static int open_target(const struct commit_request *r, struct cordon_error *err)
 		return err_set(err, CORDON_ERR_DENIED, "another commit is running");
 	if (dir < 0)
 		return err_sys(err, "cannot open it");
-	if (!dry && commit_recover_locked(dir, r->target_path, &what, err) < 0)
+	if (!dry && (commit_key_load(r->home, true, key, err) < 0 || commit_recover_locked(dir, r->target_path, key, &what, err) < 0))
 		return -1;
+	if (!dry && what == RECOVERED_FOREIGN) {
+		err_set(err, CORDON_ERR_DENIED, "there is an interrupted commit (" COMMIT_STAGE "…) that is not ours");
+		return err_hint(err, "finish it with the CORDON_HOME that began it, or remove it if it is not wanted");
+	}
 	return steal_fd(&dir);
 }
 
 int commit_run(const struct commit_request *r, struct commit_report *report, struct cordon_error *err)
 {
 	*report = (struct commit_report){0};
-	_cleanup_fd_ int dir = open_target(r, err);
-	_cleanup_plan_ struct plan p = {.r = r, .dir = dir, .report = report};
+	struct commit_key key;
+	_cleanup_fd_ int dir = open_target(r, &key, err);
+	_cleanup_plan_ struct plan p = {.r = r, .dir = dir, .report = report, .stages = {.key = &key}};
 	int result = dir < 0 ? -1 : run_plan(&p, err);
 	return result < 0 ? err_wrap(err, "cannot commit to %s", r->target_path) : result;
 }

@@ -6,16 +6,18 @@
  *   DIR/.cordon-commit.MTIME/      MTIME: DIR's own modification time, to be put back (nanoseconds)
  *           new/0, new/1 …         the new files, complete with mode, owner, times, attributes, and the new directories, empty; synced
  *           stages                 the parts on other file systems, if there are any; written before the first of them is made
+ *           room                   blocks of the disk, for what the steps may need
  *           manifest               what to do, in order, synced, written by rename: from here on it will be finished, before that undone
  *   DIR/.cordon-commit.MTIME.done/ the same, renamed when all is done: only its removal is left. MTIME is DIR's new time by now
  *   DIR/mnt/.cordon-commit.MTIME.part/   files for another file system, at the top of it (a mount point or subvolume below DIR)
  *
- * Order: stage and sync; look once more whether the host has changed; manifest; removals, deepest first; new directories and files, by
+ * Order: stage and sync; look once more whether the host has changed; take room; manifest; give the room back; removals, deepest first; new directories and files, by
  * rename; metadata that changed in place; modes and times of directories, deepest first; sync; done; remove the stage; put back DIR's
  * time (or the sandbox's, if names came or went directly in DIR). Each step of a manifest can be repeated: a new file that is no longer
  * under new/ has been moved, a deletion of what is gone is done. Every step goes through directory descriptors from DIR down and follows
- * no link, so that whoever else writes to DIR cannot lead it elsewhere. A stage is acted upon only if it is ours (owner, mode 0700). A
- * lock (flock on DIR) keeps two commits apart.
+ * no link, so that whoever else writes to DIR cannot lead it elsewhere. A manifest does what it says with our rights, and a directory may come from
+ * anywhere, an archive or a repository: it is acted upon only if it was written by us, which a code in its last line proves. What is not
+ * ours is left alone. A lock (flock on DIR) keeps two commits apart.
  *
  * A stage is a directory in the workspace, so a sandbox that starts while a commit is under way sees it. It is never a change: names that
  * begin with ".cordon-commit." are refused wherever they are, or a sandbox could plant a manifest in a directory that is itself some
@@ -39,6 +41,7 @@ enum commit_flags {
 };
 
 struct commit_request {
+	const char *home;              /* $CORDON_HOME, which has the key that proves that a stage is ours */
 	int target;                    /* the host directory, open */
 	const char *target_path;       /* for messages */
 	const struct view *before;     /* the seed alone */
@@ -79,10 +82,14 @@ int commit_run(const struct commit_request *r, struct commit_report *report, str
 
 /*
  * Finishes or undoes what was interrupted in this directory; `what` says which, for a remark. Quick when there is nothing (one readdir of
- * the top). 1: something was done. A commit that is running is left alone. CORDON_ERR_DENIED if there is a stage that is not ours.
+ * the top). 1: something was done. A commit that is running is left alone. RECOVERED_FOREIGN: there is a stage that is not ours, or damaged; it
+ * is left alone, and nothing can be committed here while it is there.
  */
-enum commit_recovered { RECOVERED_NOTHING, RECOVERED_UNDONE, RECOVERED_FINISHED };
-int commit_recover(int target, const char *target_path, enum commit_recovered *what, struct cordon_error *err);
+enum commit_recovered { RECOVERED_NOTHING, RECOVERED_UNDONE, RECOVERED_FINISHED, RECOVERED_FOREIGN };
+int commit_recover(int target, const char *target_path, const char *home, enum commit_recovered *what, struct cordon_error *err);
+
+/* A new file that holds so many bytes of the disk, to be removed when they are needed. Fails where the disk is too full for it. */
+int room_take(int dir, const char *name, uint64_t bytes, struct cordon_error *err);
 
 /* True for paths that some program runs or reads as configuration by itself, and for set-user-id files. *what names the reason. */
 bool commit_is_autorun(const char *path, mode_t mode, const char **what);

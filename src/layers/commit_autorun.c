@@ -4,18 +4,21 @@
  * status`. An agent that writes one runs code on the host later, after the sandbox is gone (CVE-2026-25725, CVE-2026-26268). They are
  * committed only on demand.
  *
- * What is run because somebody builds or starts the project (Makefile, package.json, build.rs, conftest.py) is its ordinary source and
- * not in the table: whoever builds it runs what is in it. .gitmodules is not either, since git runs nothing from it any more
- * (CVE-2019-19604).
+ * What is run because somebody builds, tests or starts the project (Makefile, package.json, build.rs, conftest.py), the configuration of
+ * its linters and the prose that it has for AI agents (AGENTS.md) are its ordinary source and not in the table: whoever builds it runs what
+ * is in it. .gitmodules is not either, since git runs nothing from it any more (CVE-2019-19604). Repositories are in commit_autorun_git.c.
  */
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
 #include "base/util.h"
-#include "layers/commit_parts.h"
+#include "layers/autorun_parts.h"
 
-#define GIT "git runs it, or reads commands from it"
+#define VERSIONS "it decides which programs are run under their names in this directory"
+#define ENTER "direnv, devbox or nix runs it when a shell enters the directory"
+#define MISE "mise runs its hooks when a shell enters the directory"
+#define VCS "a version control system runs it, or reads commands from it"
 #define EDITOR "an editor runs it, or reads commands from it"
 #define AGENT "an AI agent reads commands from it"
 #define SHELL "a shell runs it when it starts"
@@ -28,67 +31,82 @@
 
 /*
  * Patterns match from the top, byte by byte without regard to case (some file systems do not distinguish it); "*" is anything within a
- * name, "**" any number of names, also none. The first that matches decides; no reason: harmless.
+ * name, "**" any number of names, also none. What a pattern means to be a directory may not become a link to one either.
  */
-static const struct autorun {
+static const struct {
 	const char *pattern;
 	const char *why;
 } table[] = {
-	/* In .git everything is suspect (commondir and gitdir lead to other configurations, a rebase's todo list runs commands), but for what a commit,
-	 * a branch, a merge, a stash or gc writes. */
-	{"**/.git/**/.git/**", GIT},
-	{"**/.git/**/objects/**", NULL},
-	{"**/.git/**/refs/**", NULL},
-	{"**/.git/**/logs/**", NULL},
-	{"**/.git/**/lfs/objects/**", NULL},
-	{"**/.git/**/rr-cache/**", NULL},
-	{"**/.git/**/info/exclude", NULL},
-	{"**/.git/**/info/refs", NULL},
-	{"**/.git/**/info/grafts", NULL},
-	{"**/.git/**/index", NULL},
-	{"**/.git/**/index.lock", NULL},
-	{"**/.git/**/sharedindex.*", NULL},
-	{"**/.git/**/head", NULL},
-	{"**/.git/**/*_head", NULL},
-	{"**/.git/**/auto_merge", NULL},
-	{"**/.git/**/packed-refs", NULL},
-	{"**/.git/**/shallow", NULL},
-	{"**/.git/**/description", NULL},
-	{"**/.git/**/gc.log", NULL},
-	{"**/.git/**/gc.pid", NULL},
-	{"**/.git/**/commit_editmsg", NULL},
-	{"**/.git/**/merge_msg", NULL},
-	{"**/.git/**/merge_mode", NULL},
-	{"**/.git/**/merge_rr", NULL},
-	{"**/.git/**/squash_msg", NULL},
-	{"**/.git/**/tag_editmsg", NULL},
-	{"**/.git/**", GIT},
-	{"**/.gitconfig", GIT},
-	{"**/.config/git/**", GIT},
+	{"**/commondir", AUTORUN_GIT}, /* of a git directory: its configuration is elsewhere */
+	{"**/.gitconfig", AUTORUN_GIT},
+	{"**/.config/git/**", AUTORUN_GIT},
+	{"**/.hg/hgrc*", VCS},
+	{"**/.hg/sharedpath", VCS}, /* its configuration is elsewhere */
+	{"**/.hgrc", VCS},
+	{"**/.sl/config", VCS},
+	{"**/.sl/hgrc*", VCS},
+	{"**/.sl/sharedpath", VCS},
+	{"**/.jj/repo", VCS}, /* as a file: the repository is elsewhere */
+	{"**/.jj/repo/*.toml", VCS},
+	{"**/.jj/repo/config*", VCS},
+	{"**/.jj/repo/store/git_target", VCS},
+	{"**/.jj/*.toml", VCS},
+	{"**/.jj/config*", VCS},
+	{"**/.jjconfig.toml", VCS},
+	{"**/.config/jj/**", VCS},
+	{"**/.pijul/config*", VCS},
+	{"**/_darcs/prefs/defaults", VCS},
+	{"**/.bzr/**/*.conf", VCS},
 
+	{"**/.githooks/**", HOOKS},
+	{"**/.git-hooks/**", HOOKS},
 	{"**/.pre-commit-config.y*ml", HOOKS},
 	{"**/.husky/**", HOOKS},
 	{"**/.lefthook/**", HOOKS},
 	{"**/lefthook.*", HOOKS},
 	{"**/.lefthook.*", HOOKS},
 	{"**/.overcommit.yml", HOOKS},
+	{"**/prek.toml", HOOKS},
+	{"**/hk.pkl", HOOKS},
+	{"**/.huskyrc*", HOOKS},
+	{"**/.lintstagedrc*", HOOKS},
+	{"**/lint-staged.config.*", HOOKS},
+	{"**/captainhook.json", HOOKS},
+	{"**/grumphp.yml*", HOOKS},
+	{"**/.rusty-hook.toml", HOOKS},
 
 	{"**/.github/workflows/**", CI},
 	{"**/.github/actions/**", CI},
-	{"**/.gitlab-ci.yml", CI},
+	{"**/.gitea/workflows/**", CI},
+	{"**/.gitea/actions/**", CI},
+	{"**/.forgejo/workflows/**", CI},
+	{"**/.forgejo/actions/**", CI},
+	{"**/*.gitlab-ci.y*ml", CI},
 	{"**/.circleci/**", CI},
 	{"**/.buildkite/**", CI},
 	{"**/.travis.yml", CI},
-	{"**/.drone.yml", CI},
+	{"**/.drone.*", CI},
 	{"**/.woodpecker*/**", CI},
+	{"**/.cirrus.*", CI},
+	{"**/.semaphore/**", CI},
+	{"**/.teamcity/**", CI},
+	{"**/.tekton/**", CI},
+	{"**/.builds/**", CI},
+	{"**/.build.yml", CI},
+	{"**/.appveyor.yml", CI},
+	{"**/appveyor.yml", CI},
 	{"**/azure-pipelines*.yml", CI},
 	{"**/bitbucket-pipelines.yml", CI},
-	{"**/jenkinsfile", CI},
+	{"**/jenkinsfile*", CI},
 
 	{"**/.vscode/**", EDITOR},
 	{"**/*.code-workspace", EDITOR},
 	{"**/.idea/**", EDITOR},
 	{"**/.fleet/**", EDITOR},
+	{"**/.vs/**", EDITOR},
+	{"**/.theia/**", EDITOR},
+	{"**/.externaltoolbuilders/**", EDITOR},
+	{"**/*.sublime-project", EDITOR},
 	{"**/.zed/**", EDITOR},
 	{"**/.helix/**", EDITOR},
 	{"**/.nvim/**", EDITOR},
@@ -97,13 +115,20 @@ static const struct autorun {
 	{"**/.exrc", EDITOR},
 	{"**/.vimrc", EDITOR},
 	{"**/.lvimrc", EDITOR},
+	{"**/.local.vimrc", EDITOR},
+	{"**/.vimrc.local", EDITOR},
+	{"**/.lazy.lua", EDITOR},
+	{"**/.neoconf.json", EDITOR},
+	{"**/.ycm_extra_conf.py", EDITOR},
 	{"**/.nvimrc", EDITOR},
 	{"**/.nvim.lua", EDITOR},
 	{"**/.emacs", EDITOR},
+	{"**/.emacs.el*", EDITOR},
 	{"**/.emacs.d/**", EDITOR},
 	{"**/.dir-locals*.el", EDITOR},
 	{"**/.devcontainer/**", EDITOR},
 	{"**/.devcontainer.json", EDITOR},
+	{"**/.gitpod.yml", EDITOR},
 
 	{"**/.claude/**", AGENT},
 	{"**/.claude.json", AGENT},
@@ -119,9 +144,21 @@ static const struct autorun {
 	{"**/.opencode/**", AGENT},
 	{"**/opencode.json*", AGENT},
 	{"**/.aider.conf.yml", AGENT},
+	{"**/crush.json", AGENT},
+	{"**/.crush.json", AGENT},
+	{"**/.qwen/**", AGENT},
+	{"**/.trae/**", AGENT},
+	{"**/.augment/**", AGENT},
+	{"**/.factory/**", AGENT},
+	{"**/.junie/**", AGENT},
+	{"**/.kilocode/**", AGENT},
+	{"**/.goose/**", AGENT},
+	{"**/.amp/**", AGENT},
 
 	{"**/.bashrc", SHELL},
 	{"**/.bash_*", SHELL},
+	{"**/.bashrc.d/**", SHELL},
+	{"**/.inputrc", SHELL},
 	{"**/.profile", SHELL},
 	{"**/.zshrc", SHELL},
 	{"**/.zshenv", SHELL},
@@ -135,11 +172,26 @@ static const struct autorun {
 	{"**/.login", SHELL},
 	{"**/.logout", SHELL},
 	{"**/.config/fish/**", SHELL},
-	{"**/.envrc", "direnv runs it when a shell enters the directory"},
-	{"**/.direnv/**", "direnv runs it when a shell enters the directory"},
-	{"**/mise.toml", "mise runs its hooks when a shell enters the directory"},
-	{"**/.mise*.toml", "mise runs its hooks when a shell enters the directory"},
-	{"**/.mise/**", "mise runs its hooks when a shell enters the directory"},
+	{"**/.envrc", ENTER},
+	{"**/.direnv/**", ENTER},
+	{"**/.config/direnv/**", ENTER},
+	{"**/.direnvrc", ENTER},
+	{"**/devbox.json", ENTER},
+	{"**/devenv.nix", ENTER},
+	{"**/devenv.local.nix", ENTER},
+	{"**/devenv.yaml", ENTER},
+	{"**/flake.nix", ENTER}, /* direnv asks again for a changed .envrc, not for what it uses */
+	{"**/shell.nix", ENTER},
+	{"**/.autoenv*", "a shell runs it when it enters the directory"},
+	{"**/mise.toml", MISE},
+	{"**/mise.*.toml", MISE},
+	{"**/.mise*.toml", MISE},
+	{"**/.mise/**", MISE},
+	{"**/mise/config*.toml", MISE},
+	{"**/mise/conf.d/**", MISE},
+	{"**/.tool-versions", VERSIONS},
+	{"**/rust-toolchain", VERSIONS},
+	{"**/rust-toolchain.toml", VERSIONS},
 
 	{"**/.ssh/**", LOGIN},
 	{"**/.netrc", LOGIN},
@@ -172,16 +224,22 @@ static const struct autorun {
 	{"**/.gdbinit", TOOL},
 	{"**/.lldbinit", TOOL},
 	{"**/.pdbrc", TOOL},
+	{"**/.ipython/**", TOOL},
+	{"**/.jupyter/**", TOOL},
+	{"**/.julia/config/**", TOOL},
 	{"**/.irbrc", TOOL},
 	{"**/.pryrc", TOOL},
 	{"**/.ghci", TOOL},
 	{"**/.rprofile", TOOL},
+	{"**/.renviron", TOOL},
 	{"**/.octaverc", TOOL},
 	{"**/.ocamlinit", TOOL},
 	{"**/.psqlrc", TOOL},
 	{"**/.sqliterc", TOOL},
 	{"**/.tmux.conf", TOOL},
 	{"**/.screenrc", TOOL},
+	{"**/.wgetrc", TOOL},
+	{"**/.curlrc", TOOL},
 };
 
 static char lower(char c)
@@ -213,7 +271,7 @@ static bool name_matches(const char *pattern, size_t plen, const char *name, siz
 }
 
 /* The same with names for letters and "**" for "*"; only the last star that was passed has to be tried further on, in both. */
-static bool path_matches(const char *pattern, const char *path)
+bool autorun_path_matches(const char *pattern, const char *path)
 {
 	const char *star = NULL, *from = NULL;
 	for (;;) {
@@ -244,6 +302,22 @@ static bool path_matches(const char *pattern, const char *path)
 	}
 }
 
+/* Whether the path is where the pattern has one of its directories. */
+static bool is_on_the_way(const char *pattern, const char *path)
+{
+	char part[64];
+	for (const char *slash = strchr(pattern, '/'); slash; slash = strchr(slash + 1, '/')) {
+		size_t n = (size_t)(slash - pattern);
+		if (pattern[n - 1] == '*' || n >= sizeof(part)) /* "**": nothing in particular */
+			continue;
+		memcpy(part, pattern, n);
+		part[n] = '\0';
+		if (autorun_path_matches(part, path))
+			return true;
+	}
+	return false;
+}
+
 bool commit_is_autorun(const char *path, mode_t mode, const char **what)
 {
 	*what = NULL;
@@ -254,9 +328,9 @@ bool commit_is_autorun(const char *path, mode_t mode, const char **what)
 	if (S_ISDIR(mode)) /* what is in it is looked at on its own */
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-		if (path_matches(table[i].pattern, path)) {
+		if (autorun_path_matches(table[i].pattern, path) || (S_ISLNK(mode) && is_on_the_way(table[i].pattern, path))) {
 			*what = table[i].why;
-			return *what;
+			return true;
 		}
 	}
 	return false;
@@ -264,52 +338,10 @@ bool commit_is_autorun(const char *path, mode_t mode, const char **what)
 
 /* ---- what takes more than the path -------------------------------------------------------------------------------------------- */
 
-static int shows(const struct view *v, const char *dir, size_t len, const char *name, mode_t type, bool *out, struct cordon_error *err)
-{
-	_cleanup_buf_ struct buf path = {0};
-	struct view_entry e;
-	buf_add(&path, dir, len);
-	buf_addf(&path, "%s%s", len ? "/" : "", name);
-	if (path.failed)
-		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-	if (view_stat(v, path.data, &e, err) < 0)
-		return -1;
-	*out = (e.st.st_mode & S_IFMT) == type;
-	return 0;
-}
-
-/* git takes a directory with HEAD, objects and refs for a repository whatever its name, and its config and hooks for that repository's. */
-static int in_bare_repository(const struct view *after, const char *path, bool *out, struct cordon_error *err)
-{
-	const char *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path;
-	size_t len = slash ? (size_t)(slash - path) : 0;
-	bool hook = len >= 5 && strncasecmp(path + len - 5, "hooks", 5) == 0 && (len == 5 || path[len - 6] == '/');
-	bool head = false, objects = false;
-
-	*out = false;
-	if (!hook && strcasecmp(base, "config") != 0 && strcasecmp(base, "config.worktree") != 0 && strcasecmp(base, "commondir") != 0)
-		return 0;
-	if (hook)
-		len = len == 5 ? 0 : len - 6;
-	if (shows(after, path, len, "HEAD", S_IFREG, &head, err) < 0 || shows(after, path, len, "objects", S_IFDIR, &objects, err) < 0)
-		return -1;
-	*out = head && objects;
-	return 0;
-}
-
 int autorun_of_contents(const struct view *after, const char *path, const struct view_entry *e, const char **what, struct cordon_error *err)
 {
-	bool bare;
-
 	*what = NULL;
-	if (S_ISDIR(e->st.st_mode))
-		return 0;
-	if (in_bare_repository(after, path, &bare, err) < 0)
-		return -1;
-	if (bare)
-		*what = GIT;
-	if (bare || !S_ISREG(e->st.st_mode))
+	if (!S_ISREG(e->st.st_mode))
 		return 0;
 	_cleanup_fd_ int fd = view_open_entry(after, path, e, err);
 	if (fd < 0)

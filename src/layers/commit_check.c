@@ -237,7 +237,11 @@ static int check_autorun(struct plan *p, const struct plan_item *item, const str
 	const char *what;
 	if ((p->r->flags & COMMIT_AUTORUN) || e->st.st_mode == 0)
 		return 0;
-	if (!commit_is_autorun(item->path, e->st.st_mode, &what) && autorun_of_contents(p->r->after, item->path, e, &what, err) < 0)
+	if (!p->autorun && autorun_look(p, &p->autorun, err) < 0)
+		return -1;
+	if (!commit_is_autorun(item->path, e->st.st_mode, &what) && autorun_on_host(p->autorun, item->path, e->st.st_mode, &what, err) < 0)
+		return -1;
+	if (!what && autorun_of_contents(p->r->after, item->path, e, &what, err) < 0)
 		return -1;
 	if (!what)
 		return 0;

@@ -10,7 +10,7 @@
  *   move STAGE NUMBER PATH
  *   meta PATH MODE UID GID MTIME ATTRS
  *   touch PATH MODE MTIME
- *   end HASH                        of everything above: a manifest that was cut off or damaged is never acted upon
+ *   end CODE                        of everything above (HMAC-SHA256 with our key): what was cut off, damaged, or not written by us is never acted upon
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "base/util.h"
 #include "layers/commit_parts.h"
 #include "layers/filemeta.h"
@@ -33,12 +34,11 @@ static const char *const step_names[STEP_OP_COUNT] = {
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------------ */
 
-static uint64_t hash_bytes(const char *s, size_t len)
+static void code_of(const char *s, size_t len, const struct commit_key *key, char out[SHA256_HEX])
 {
-	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (unsigned char)s[i]) * 0x100000001b3u;
-	return hash;
+	unsigned char code[SHA256_SIZE];
+	hmac_sha256(key->bytes, sizeof(key->bytes), s, len, code);
+	sha256_hex(code, out);
 }
 
 static void add_path(struct buf *out, const char *path)
@@ -90,10 +90,13 @@ void manifest_touch(struct buf *out, const char *path, mode_t mode, int64_t mtim
 	buf_addf(out, " %o %" PRId64 "\n", (unsigned)mode & 07777, mtime);
 }
 
-void manifest_end(struct buf *out)
+void manifest_end(struct buf *out, const struct commit_key *key)
 {
-	if (!out->failed)
-		buf_addf(out, "end %016" PRIx64 "\n", hash_bytes(out->data, out->len));
+	char code[SHA256_HEX];
+	if (out->failed)
+		return;
+	code_of(out->data, out->len, key, code);
+	buf_addf(out, "end %s\n", code);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------ */
@@ -164,13 +167,14 @@ static int parse_lines(struct manifest *m, size_t len, struct cordon_error *err)
 }
 
 /* The length without the last line, or 0 if that line does not vouch for the rest. */
-static size_t checked_length(const char *data, size_t len)
+static size_t checked_length(const char *data, size_t len, const struct commit_key *key)
 {
-	const size_t last = strlen("end ") + 16 + 1;
-	char want[32];
+	const size_t last = strlen("end ") + SHA256_HEX - 1 + 1;
+	char code[SHA256_HEX], want[SHA256_HEX + 8];
 	if (len < strlen(HEADER) + last || strncmp(data, HEADER, strlen(HEADER)) != 0 || strlen(data) != len)
 		return 0;
-	snprintf(want, sizeof(want), "end %016" PRIx64 "\n", hash_bytes(data, len - last));
+	code_of(data, len - last, key, code);
+	snprintf(want, sizeof(want), "end %s\n", code);
 	return strcmp(data + len - last, want) == 0 && data[len - last - 1] == '\n' ? len - last : 0;
 }
 
@@ -188,7 +192,7 @@ static int read_all(int fd, struct buf *out)
 	}
 }
 
-int manifest_load(int stage, const char *name, struct manifest *out, struct cordon_error *err)
+int manifest_load(int stage, const char *name, const struct commit_key *key, struct manifest *out, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf text = {0};
 	*out = (struct manifest){0};
@@ -197,9 +201,9 @@ int manifest_load(int stage, const char *name, struct manifest *out, struct cord
 		return 1;
 	if (fd < 0 || read_all(fd, &text) < 0)
 		return err_sys(err, "cannot read %s", name);
-	size_t len = text.data ? checked_length(text.data, text.len) : 0;
+	size_t len = text.data ? checked_length(text.data, text.len, key) : 0;
 	out->data = buf_steal(&text);
-	int r = len == 0 ? damaged(err) : parse_lines(out, len, err);
+	int r = len == 0 ? err_set(err, CORDON_ERR_DENIED, "not ours, or damaged") : parse_lines(out, len, err);
 	return r < 0 ? err_wrap(err, "%s", name) : 0;
 }
 

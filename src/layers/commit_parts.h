@@ -12,7 +12,17 @@
 #define STAGE_NAME_MAX 64
 #define MANIFEST "manifest"
 #define STAGES "stages"
+#define ROOM "room"
 #define MANIFEST_MAX ((size_t)2 << 30)
+
+/* ---- the key: commit_key.c ---------------------------------------------------------------------------------------------------- */
+
+/* What proves that a manifest is ours: a file in $CORDON_HOME. */
+struct commit_key {
+	unsigned char bytes[32];
+};
+/* make: if there is none. Else 1: there is none, so nothing can be ours. */
+int commit_key_load(const char *home, bool make, struct commit_key *out, struct cordon_error *err);
 
 /* ---- stages: commit_stage.c --------------------------------------------------------------------------------------------------- */
 
@@ -27,6 +37,7 @@ struct stage {
 struct stage_list {
 	struct stage *items;
 	size_t count;
+	const struct commit_key *key;
 };
 void stages_free(struct stage_list *l);
 /* Takes the path over. NULL without memory. */
@@ -90,10 +101,10 @@ void manifest_step(struct buf *out, enum step_op op, const char *path);
 void manifest_move(struct buf *out, size_t stage, size_t number, const char *path);
 void manifest_meta(struct buf *out, const char *path, const struct file_meta *meta);
 void manifest_touch(struct buf *out, const char *path, mode_t mode, int64_t mtime);
-void manifest_end(struct buf *out);
+void manifest_end(struct buf *out, const struct commit_key *key);
 
-/* From a file in a stage. 1: there is none. */
-int manifest_load(int stage, const char *name, struct manifest *out, struct cordon_error *err);
+/* From a file in a stage. 1: there is none. CORDON_ERR_DENIED: it is not ours, or damaged. */
+int manifest_load(int stage, const char *name, const struct commit_key *key, struct manifest *out, struct cordon_error *err);
 /* The path is the caller's to free. */
 int manifest_get(const struct manifest *m, size_t i, struct step *out, struct cordon_error *err);
 
@@ -114,6 +125,12 @@ int sync_staged(const struct plan *p, struct cordon_error *err);
 int sync_applied(const struct manifest *m, bool *each, struct cordon_error *err);
 int sync_whole(const struct manifest *m, struct cordon_error *err);
 
+/* ---- room for the steps: commit_room.c ---------------------------------------------------------------------------------------- */
+
+/* In each stage, a file that holds blocks for what its steps may need. */
+int plan_take_room(const struct plan *p, struct cordon_error *err);
+void stages_give_room(const struct stage_list *l);
+
 /* ---- the rest ----------------------------------------------------------------------------------------------------------------- */
 
 /* Does everything a manifest says, and syncs it as sync_applied() says: commit_apply.c. */
@@ -122,9 +139,9 @@ int commit_apply(int dir, const struct manifest *m, struct cordon_error *err);
 /* Waits for the lock on DIR (or not: -1 with errno EWOULDBLOCK). Returns a descriptor of DIR that holds it. */
 int commit_lock(int target, bool wait);
 /* Recovery, with the lock held. */
-int commit_recover_locked(int dir, const char *path, enum commit_recovered *what, struct cordon_error *err);
+int commit_recover_locked(int dir, const char *path, const struct commit_key *key, enum commit_recovered *what, struct cordon_error *err);
 /* From the manifest on: apply, mark as done, clean up. `name` is DIR's stage. */
-int commit_finish(int dir, const char *name, struct cordon_error *err);
+int commit_finish(int dir, const char *name, const struct commit_key *key, struct cordon_error *err);
 
 /* ---- the plan: commit_plan.c, commit_check.c ---------------------------------------------------------------------------------- */
 
@@ -150,6 +167,7 @@ struct plan_item {
 	uint64_t bytes;
 };
 
+struct autorun;
 struct plan {
 	const struct commit_request *r;
 	int dir;
@@ -157,6 +175,7 @@ struct plan {
 	size_t count, size;
 	struct stage_list stages;
 	struct commit_report *report;
+	struct autorun *autorun; /* NULL until somebody asks */
 };
 void commit_plan_free(struct plan *p);
 #define _cleanup_plan_ __attribute__((cleanup(commit_plan_free)))
@@ -178,7 +197,17 @@ int check_item(struct plan *p, struct plan_item *item, struct cordon_error *err)
 int check_emptied(struct plan *p, struct plan_item *item, struct cordon_error *err);
 int report_problem(struct commit_report *report, enum commit_refusal why, const char *path, const char *text, struct cordon_error *err);
 
-/* What commit_is_autorun() cannot see by the path: commit_autorun.c. NULL: nothing. */
+/* ---- what runs by itself: commit_autorun*.c, see autorun_parts.h ---------------------------------------------------------------- */
+
+/*
+ * What commit_is_autorun() cannot see by the name: what git takes for a repository on the host as it will be, and what the host's own
+ * configuration leads to. *what is NULL if there is nothing. autorun_look() is for all items of a plan, once they are selected; what it
+ * made is to be freed in any case.
+ */
+int autorun_look(const struct plan *p, struct autorun **out, struct cordon_error *err);
+void autorun_free(struct autorun *a);
+int autorun_on_host(struct autorun *a, const char *path, mode_t mode, const char **what, struct cordon_error *err);
+/* And what only the file itself tells. */
 int autorun_of_contents(const struct view *after, const char *path, const struct view_entry *e, const char **what,
                         struct cordon_error *err);
 

@@ -19,6 +19,7 @@ void commit_plan_free(struct plan *p)
 		free(p->items[i].own_path);
 	free(p->items);
 	stages_free(&p->stages);
+	autorun_free(p->autorun);
 	*p = (struct plan){.dir = -1};
 }
 

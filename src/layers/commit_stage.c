@@ -116,7 +116,7 @@ static int note_parts(int dir, struct stage_list *l, struct cordon_error *err)
 		if (open_top(dir, &l->items[i]) < 0 || note_time(&l->items[i]) < 0)
 			return err_sys(err, "cannot open %s", l->items[i].top);
 	manifest_begin(&text, l);
-	manifest_end(&text);
+	manifest_end(&text, l->key);
 	if (text.failed)
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	if (write_synced(l->items[0].fd, STAGES, text.data, text.len, err) < 0)

@@ -205,6 +205,6 @@ int plan_manifest(struct plan *p, struct buf *out, struct cordon_error *err)
 		return -1;
 	manifest_begin(out, &p->stages); /* only now are the stages' times known */
 	buf_add(out, steps.data, steps.len);
-	manifest_end(out);
+	manifest_end(out, p->stages.key);
 	return out->failed || steps.failed ? err_set(err, CORDON_ERR_SYSTEM, "the list of changes is too large") : 0;
 }

@@ -156,7 +156,11 @@ int file_chmod(int fd, mode_t mode)
 
 int file_set_mtime(int fd, int64_t mtime_ns)
 {
-	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(mtime_ns)};
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return -1;
+	/* not UTIME_OMIT: some FUSE set both times or none, and say nothing */
+	struct timespec times[2] = {st.st_atim, ns_timespec(mtime_ns)};
 	return utimensat(AT_FDCWD, proc_path(fd).s, times, 0);
 }
 

@@ -367,6 +367,14 @@ static int format_file(const struct identities *i, struct buf *out, struct cordo
 	return out->failed ? err_set(err, CORDON_ERR_SYSTEM, "out of memory") : 0;
 }
 
+uint64_t identities_bytes(const struct identities *i)
+{
+	uint64_t bytes = 0;
+	for (size_t k = 0; k < i->room; k++)
+		bytes += i->entries[k].path ? IDENTITY_BYTES + 3 * strlen(i->entries[k].path) : 0;
+	return bytes;
+}
+
 int identities_save(const struct identities *i, int dir, const char *name, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf text = {0};

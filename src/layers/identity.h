@@ -46,6 +46,9 @@ int identities_merge(struct identities *i, int dir, const char *name, struct cor
 int identities_merge_from(struct identities *i, const struct identities *from, struct cordon_error *err);
 struct identity identities_get(const struct identities *i, const char *path);
 int identities_put(struct identities *i, const char *path, const struct identity *id, struct cordon_error *err);
+/* About what a file of them takes: so much each, and three times the length of its path at most. */
+#define IDENTITY_BYTES 100
+uint64_t identities_bytes(const struct identities *i);
 int identities_save(const struct identities *i, int dir, const char *name, struct cordon_error *err);
 
 /*

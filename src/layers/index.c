@@ -71,6 +71,8 @@ static int scan_dir(int top, const char *path, struct tree_index *out, struct co
 	struct stat st;
 	int fd = open_dir(top, path);
 	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir && fd < 0 && (errno == ENOENT || errno == ENOTDIR) && *path)
+		return 0; /* gone meanwhile */
 	if (!dir) {
 		err_sys(err, "cannot read /%s", path);
 		cleanup_fd(&fd);
@@ -79,8 +81,11 @@ static int scan_dir(int top, const char *path, struct tree_index *out, struct co
 	while (errno = 0, (e = readdir(dir))) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
-		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno == ENOENT)
+				continue;
 			return err_sys(err, "cannot look at /%s/%s", path, e->d_name);
+		}
 		char *full = join(path, e->d_name);
 		if (!full || add(out, full, &st, err) < 0) {
 			free(full);

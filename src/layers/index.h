@@ -20,7 +20,7 @@ struct tree_index {
 };
 void tree_index_free(struct tree_index *i);
 
-/* Walks a tree; nothing in it should change meanwhile. */
+/* Walks a tree. Nothing in it should change meanwhile; what vanishes is left out. */
 int tree_index_scan(int dir, struct tree_index *out, struct cordon_error *err);
 bool tree_index_equal(const struct tree_index *a, const struct tree_index *b);
 /* NULL: none. */

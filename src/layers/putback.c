@@ -19,13 +19,11 @@
 #include "layers/filemeta.h"
 #include "layers/index.h"
 
-#define ID_RANGE 65536u
-
 /*
  * What is made through the sandbox's overlay must belong to an id that exists in its user namespace; root of the host is none. Raw calls: they are for this
  * thread alone.
  */
-static void act_as(const struct putback_ids *ids, bool user)
+static void act_as(const struct layer_ids *ids, bool user)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct caps[2];
@@ -36,23 +34,6 @@ static void act_as(const struct putback_ids *ids, bool user)
 	syscall(SYS_setfsuid, user ? ids->shown_uid : geteuid());
 	if (known) /* the change takes the capabilities over files away, which files of others and closed directories need */
 		syscall(SYS_capset, &head, caps);
-}
-
-static uint32_t shown(uint32_t disk, uint32_t owner, uint32_t user, uint32_t inside, uint32_t base)
-{
-	if (disk == owner)
-		return user;
-	if (disk == inside && owner < ID_RANGE)
-		return base + owner;
-	return disk < ID_RANGE ? base + disk : user;
-}
-
-static void translate(struct file_meta *m, const struct putback_ids *ids)
-{
-	if (!ids->mapped)
-		return;
-	m->uid = shown(m->uid, ids->disk_uid, ids->shown_uid, ids->inside_uid, ids->base_uid);
-	m->gid = shown(m->gid, ids->disk_gid, ids->shown_gid, ids->inside_gid, ids->base_gid);
 }
 
 /* ---- other names of a file --------------------------------------------------------------------------------------------------- */
@@ -110,7 +91,7 @@ static int find_other(struct names *n, int tree, const char *path, const struct 
 	return -1;
 }
 
-static bool link_as_user(int dir, const char *other, int parent, const char *base, const struct putback_ids *ids)
+static bool link_as_user(int dir, const char *other, int parent, const char *base, const struct layer_ids *ids)
 {
 	act_as(ids, true);
 	int r = linkat(dir, other, parent, base, 0);
@@ -119,7 +100,7 @@ static bool link_as_user(int dir, const char *other, int parent, const char *bas
 }
 
 /* True if it is that file's name now. */
-static bool link_to_other(int dir, const char *other, int parent, const char *base, const struct stat *now, const struct putback_ids *ids)
+static bool link_to_other(int dir, const char *other, int parent, const char *base, const struct stat *now, const struct layer_ids *ids)
 {
 	struct stat st;
 	if (fstatat(dir, other, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
@@ -136,7 +117,7 @@ static bool link_to_other(int dir, const char *other, int parent, const char *ba
  * contents, and is a file of its own.
  */
 static void gather_group(struct names *n, int tree, const char *path, const struct view_entry *e, const struct changes *changes,
-                         size_t done, int parent, const char *base, const struct putback_ids *ids)
+                         size_t done, int parent, const char *base, const struct layer_ids *ids)
 {
 	const struct tree_index *index = &n->index[e->layer];
 	struct stat mine, theirs;
@@ -157,7 +138,7 @@ static void gather_group(struct names *n, int tree, const char *path, const stru
 		snprintf(temporary, sizeof(temporary), ".cordon-link-%d", (int)getpid());
 		if (link_as_user(parent, base, dir, temporary, ids) && renameat(dir, temporary, dir, other) < 0)
 			unlinkat(dir, temporary, 0);
-		if (dated && utimensat(dir, ".", (const struct timespec[]){{.tv_nsec = UTIME_OMIT}, above.st_mtim}, 0) < 0)
+		if (dated && file_set_mtime(dir, timespec_ns(above.st_mtim)) < 0)
 			continue; /* only its time */
 	}
 }
@@ -206,7 +187,7 @@ static int remove_in(int parent, const char *base, const char *path, struct cord
 }
 
 /* Opens the file to be filled: the one that is there, if nobody sees it under another name, else a new one. */
-static int open_file(int parent, const char *base, const struct stat *now, const struct putback_ids *ids)
+static int open_file(int parent, const char *base, const struct stat *now, const struct layer_ids *ids)
 {
 	if (S_ISREG(now->st_mode) && now->st_nlink == 1) {
 		int fd = openat(parent, base, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
@@ -221,7 +202,7 @@ static int open_file(int parent, const char *base, const struct stat *now, const
 	return fd;
 }
 
-static int make_link(int parent, const char *base, int source, const struct putback_ids *ids)
+static int make_link(int parent, const char *base, int source, const struct layer_ids *ids)
 {
 	char text[PATH_MAX];
 	ssize_t n = readlinkat(source, "", text, sizeof(text) - 1);
@@ -235,7 +216,7 @@ static int make_link(int parent, const char *base, int source, const struct putb
 }
 
 /* Makes what is neither a file nor there already; returns a handle for its metadata. */
-static int make_other(int parent, const char *base, const struct stat *now, int source, mode_t mode, const struct putback_ids *ids)
+static int make_other(int parent, const char *base, const struct stat *now, int source, mode_t mode, const struct layer_ids *ids)
 {
 	if (S_ISDIR(mode) && S_ISDIR(now->st_mode))
 		return openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -253,7 +234,7 @@ static int make_other(int parent, const char *base, const struct stat *now, int 
 }
 
 static int restore_in(int tree, int parent, const char *base, struct names *names, const struct changes *changes, size_t at,
-                      const struct putback_ids *ids, struct cordon_error *err)
+                      const struct layer_ids *ids, struct cordon_error *err)
 {
 	const struct view *want = names->want;
 	const char *path = changes->items[at].path;
@@ -269,7 +250,7 @@ static int restore_in(int tree, int parent, const char *base, struct names *name
 		return err_sys(err, "cannot put back %s", path);
 	if (file_meta_read(source, path, 0, &meta, err) < 0)
 		return -1;
-	translate(&meta, ids);
+	ids_show(ids, &meta);
 	const enum change_op op = changes->items[at].op;
 	if (op == CHANGE_MODE || op == CHANGE_TIME) { /* what is in it is right */
 		_cleanup_fd_ int there = openat(parent, base, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -293,7 +274,7 @@ static int restore_in(int tree, int parent, const char *base, struct names *name
 	return file_meta_apply(fd, path, &meta, ids->mapped ? 0 : COPY_OWNER_MAY_FAIL, err);
 }
 
-static int restore_path(int tree, struct names *names, const struct changes *changes, size_t at, const struct putback_ids *ids,
+static int restore_path(int tree, struct names *names, const struct changes *changes, size_t at, const struct layer_ids *ids,
                         struct cordon_error *err)
 {
 	const char *base, *path = changes->items[at].path;
@@ -319,13 +300,13 @@ static int restore_times(int tree, const struct view *want, const char *path, si
 		return 0;
 	const char *base = ".";
 	_cleanup_fd_ int parent = *dir ? path_open_parent(tree, dir, &base) : fcntl(tree, F_DUPFD_CLOEXEC, 3);
-	if (parent < 0 ||
-	    utimensat(parent, base, (const struct timespec[]){{.tv_nsec = UTIME_OMIT}, e.st.st_mtim}, AT_SYMLINK_NOFOLLOW) < 0)
+	_cleanup_fd_ int fd = parent < 0 ? -1 : openat(parent, base, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || file_set_mtime(fd, timespec_ns(e.st.st_mtim)) < 0)
 		return errno == ENOENT ? 0 : err_sys(err, "cannot put back the time of %s", dir);
 	return 0;
 }
 
-int putback(int tree, const struct view *want, const struct changes *changes, const struct putback_ids *ids, struct cordon_error *err)
+int putback(int tree, const struct view *want, const struct changes *changes, const struct layer_ids *ids, struct cordon_error *err)
 {
 	struct names names;
 	int r = names_begin(&names, want, err);

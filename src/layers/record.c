@@ -362,6 +362,31 @@ int record_read(int dirfd, const char *path, const struct record_kind *kind, voi
 	return record_parse(kind, text.data, text.len, record, err);
 }
 
+int record_load(int dirfd, const char *id, const struct record_kind *kind, void *record, char own_id[], struct cordon_error *err)
+{
+	char path[128];
+	struct cordon_error why = {0};
+	snprintf(path, sizeof(path), "%s/%s", id, kind->name);
+	int r = record_read(dirfd, path, kind, record, &why);
+	if (r == 0 && strcmp(own_id, id) != 0)
+		r = err_set(&why, CORDON_ERR_INPUT, "damaged: it is the record of '%s'", own_id);
+	memcpy(own_id, id, strlen(id) + 1);
+	if (r == 0)
+		return 0;
+	if (why.code == CORDON_ERR_NOT_FOUND)
+		return 1;
+	if (err)
+		*err = why;
+	return err_wrap(err, "%s %s", kind->name, id);
+}
+
+int record_missing(int dirfd, const char *id, const struct record_kind *kind, struct cordon_error *err)
+{
+	if (faccessat(dirfd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return err_set(err, CORDON_ERR_INPUT, "%s %s: damaged: its record is missing", kind->name, id);
+	return err_set(err, CORDON_ERR_NOT_FOUND, "there is no %s %s", kind->name, id);
+}
+
 /*
  * ext4 may have no journal (virtual machines often do without), or one on another disk. jbd2 names those that lie in the file system itself after its
  * device and the journal's inode: "/proc/fs/jbd2/sda1-8".

@@ -59,6 +59,13 @@ void record_format(const struct record_kind *kind, const void *record, struct bu
 int record_parse(const struct record_kind *kind, const char *text, size_t len, void *record, struct cordon_error *err);
 /* The same from a file in a directory that only we can write. CORDON_ERR_NOT_FOUND if there is none. */
 int record_read(int dirfd, const char *path, const struct record_kind *kind, void *record, struct cordon_error *err);
+/*
+ * The record of the thing called `id`: ID/KIND in dirfd, which must be its own. own_id is the record's field; it is filled in, whatever was read.
+ * 1: there is none, and err is as it was; see record_missing().
+ */
+int record_load(int dirfd, const char *id, const struct record_kind *kind, void *record, char own_id[], struct cordon_error *err);
+/* -1: "damaged" if the directory ID is there, CORDON_ERR_NOT_FOUND otherwise. */
+int record_missing(int dirfd, const char *id, const struct record_kind *kind, struct cordon_error *err);
 /* Under a temporary name, on the disk, renamed to `name` in dirfd (which cannot be O_PATH), the directory synced. */
 int record_write(int dirfd, const char *name, const struct record_kind *kind, const void *record, struct cordon_error *err);
 

@@ -112,6 +112,17 @@ int store_lock(struct store *s, bool exclusive, struct cordon_error *err)
 	return steal_fd(&fd);
 }
 
+static bool is_full(int error)
+{
+	return error == ENOSPC || error == EDQUOT;
+}
+
+/* After a failure: what failed commands left to be looked at goes first. True if that is worth another try. */
+static bool make_room(struct store *s, const struct cordon_error *why)
+{
+	return is_full(why->sys_errno) && store_collect(s, INT64_MAX, NULL) > 0;
+}
+
 int store_check_id(const char *id, struct cordon_error *err)
 {
 	return id_valid(id) ? 0 : err_set(err, CORDON_ERR_INPUT, "'%.40s' is not an id: 20 of a-z and 0-9", id ? id : "");
@@ -122,11 +133,30 @@ void store_path(char out[STORE_PATH_MAX], const char *id, const char *name)
 	snprintf(out, STORE_PATH_MAX, "%s/%s", id, name);
 }
 
+/*
+ * A new name may need a new block for the directory. What is to go has blocks to give; without it, it is garbage as before. Blocks that are free can be had when the
+ * file system's journal says so, hence the sync.
+ */
+static bool give_blocks_back(int dirfd, const char *id)
+{
+	static const char *const bulky[] = {"app", "home", "full", LAYER_FLAT, LAYER_WORK, "logs"};
+	_cleanup_fd_ int dir = openat(dirfd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	for (size_t i = 0; dir >= 0 && i < ARRAY_SIZE(bulky); i++)
+		fs_remove_tree(dir, bulky[i], NULL);
+	return dir >= 0 && syncfs(dir) == 0;
+}
+
 int store_retire(int dirfd, const char *id, struct cordon_error *err)
 {
 	char gone[STORE_PATH_MAX];
 	snprintf(gone, sizeof(gone), GONE "%s", id);
-	if (renameat(dirfd, id, dirfd, gone) == 0)
+	int r = renameat(dirfd, id, dirfd, gone);
+	if (r < 0 && is_full(errno) && give_blocks_back(dirfd, id)) {
+		r = renameat(dirfd, id, dirfd, gone);
+		if (r < 0 && is_full(errno)) /* killed in the middle of this, what is left of it counts as damaged, and is small */
+			return fs_remove_tree(dirfd, id, err);
+	}
+	if (r == 0)
 		return 0;
 	return errno == ENOENT ? err_set(err, CORDON_ERR_NOT_FOUND, "%s does not exist", id) : err_sys(err, "cannot remove %s", id);
 }
@@ -161,27 +191,16 @@ int layer_open_dir(struct store *s, const char *id, struct cordon_error *err)
 int layer_load(struct store *s, const char *id, struct layer *out, struct cordon_error *err)
 {
 	char path[STORE_PATH_MAX];
-	struct cordon_error why = {0};
 	*out = (struct layer){0};
 	if (store_check_id(id, err) < 0)
 		return -1;
-	store_path(path, id, LAYER_RECORD);
-	int r = record_read(s->layers_fd, path, &layer_record, out, &why);
-	if (r == 0 && strcmp(out->id, id) != 0)
-		r = err_set(&why, CORDON_ERR_INPUT, "damaged: it is the record of '%s'", out->id);
-	snprintf(out->id, sizeof(out->id), "%s", id);
-	if (r == 0)
-		return 0;
-	if (err)
-		*err = why;
-	if (why.code != CORDON_ERR_NOT_FOUND)
-		return err_wrap(err, "layer %s", id);
+	int r = record_load(s->layers_fd, id, &layer_record, out, out->id, err);
+	if (r <= 0)
+		return r;
 	store_path(path, id, LAYER_OPEN_MARK);
 	if (faccessat(s->layers_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_set(err, CORDON_ERR_NOT_FOUND, "layer %s is still open", id);
-	if (faccessat(s->layers_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return err_set(err, CORDON_ERR_INPUT, "layer %s: damaged: its record is missing", id);
-	return err_set(err, CORDON_ERR_NOT_FOUND, "there is no layer %s", id);
+	return record_missing(s->layers_fd, id, &layer_record, err);
 }
 
 int layer_read(struct store *s, const char *id, struct layer *out, struct cordon_error *err)
@@ -227,7 +246,7 @@ static int fill_new_layer(int dir, uid_t owner, gid_t group, const char *mark, s
 }
 
 /* It gets its name when it is complete: nobody ever sees one without its mark. */
-int layer_begin(struct store *s, uid_t owner, gid_t group, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+static int begin_layer(struct store *s, uid_t owner, gid_t group, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
 {
 	char temp[RECORD_TEMP_MAX], mark[RECORD_TEMP_MAX + 1];
 	if (record_temp_name(temp, RECORD_TEMP, err) < 0)
@@ -247,6 +266,17 @@ int layer_begin(struct store *s, uid_t owner, gid_t group, char id[LAYER_ID_LEN 
 	return err_wrap(err, "cannot begin a layer");
 }
 
+int layer_begin(struct store *s, uid_t owner, gid_t group, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+{
+	struct cordon_error why = {0};
+	int r = begin_layer(s, owner, group, id, &why);
+	if (r < 0 && make_room(s, &why))
+		r = begin_layer(s, owner, group, id, &why);
+	if (r < 0 && err)
+		*err = why;
+	return r;
+}
+
 static int check_can_seal(struct store *s, const struct layer *l, struct cordon_error *err)
 {
 	char path[STORE_PATH_MAX];
@@ -263,7 +293,7 @@ static int check_can_seal(struct store *s, const struct layer *l, struct cordon_
 	return 0;
 }
 
-int layer_seal(struct store *s, const struct layer *l, struct cordon_error *err)
+static int seal_layer(struct store *s, const struct layer *l, struct cordon_error *err)
 {
 	if (check_can_seal(s, l, err) < 0)
 		return err_wrap(err, "cannot seal layer %.40s", l->id);
@@ -278,6 +308,17 @@ int layer_seal(struct store *s, const struct layer *l, struct cordon_error *err)
 	fs_remove_tree(dir, LAYER_WORK, NULL); /* what stays of these does no harm, and is the next collection's */
 	unlinkat(dir, LAYER_OPEN_MARK, 0);
 	return 0;
+}
+
+int layer_seal(struct store *s, const struct layer *l, struct cordon_error *err)
+{
+	struct cordon_error why = {0};
+	int r = seal_layer(s, l, &why);
+	if (r < 0 && make_room(s, &why))
+		r = seal_layer(s, l, &why);
+	if (r < 0 && err)
+		*err = why;
+	return r;
 }
 
 int layer_update(struct store *s, const struct layer *l, struct cordon_error *err)

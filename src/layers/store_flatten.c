@@ -22,6 +22,7 @@
 #include "layers/copy.h"
 #include "layers/record.h"
 #include "layers/store_parts.h"
+#include "layers/whiteout.h"
 
 #define OPAQUE "user.overlay.opaque"
 #define XWHITEOUT "user.overlay.whiteout"
@@ -30,6 +31,7 @@
 struct level {
 	struct stat from, to;    /* to: as it was before we came, and will be again */
 	bool marked;             /* opaque=x: holds empty files that stand for whiteouts */
+	bool ends;               /* `from` is opaque: so is `to`, once all of it is merged (by what stands for whiteouts in `to`, too) */
 	struct strlist children; /* sub-directories of `from` */
 	size_t next;
 };
@@ -52,17 +54,12 @@ static int opaque_mark(int fd)
 	return n == 1 ? value : 0;
 }
 
-static int make_opaque(int fd)
-{
-	return fsetxattr(fd, OPAQUE, "y", 1, 0);
-}
-
 static bool is_whiteout(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
 
-/* The other form of a whiteout, which overlayfs reads since Linux 6.7; it counts only in a marked directory, and the merged one is not marked. */
+/* The other form of a whiteout (whiteout.h): it counts only in a marked directory, and the merged one is not marked unless it has to be. */
 static bool is_xwhiteout(const struct level *l, int dir, const char *name, const struct stat *st)
 {
 	if (!l->marked || !S_ISREG(st->st_mode) || st->st_size > 0)
@@ -78,7 +75,7 @@ static int add_entry(struct merge *m, const char *name, const struct stat *st, s
 {
 	const struct level *l = &m->levels[m->depth - 1];
 	if (is_xwhiteout(l, m->from, name, st))
-		return mknodat(m->to, name, S_IFCHR, 0) == 0 ? 0 : err_sys(err, "cannot make a whiteout for %s", name);
+		return whiteout_make(m->to, name) == 0 ? 0 : err_sys(err, "cannot make a whiteout for %s", name);
 	if (linkat(m->from, name, m->to, name, 0) == 0)
 		return 0;
 	if (errno != EMLINK && errno != EPERM)
@@ -105,7 +102,7 @@ static int restore_mode(int fd, const struct stat *st)
 static int end_merging(struct merge *m, const char *name, const struct stat *st, struct cordon_error *err)
 {
 	_cleanup_fd_ int fd = open_writable(m->to, name, st);
-	if (fd < 0 || make_opaque(fd) < 0 || restore_mode(fd, st) < 0)
+	if (fd < 0 || whiteout_make_opaque(fd) < 0 || restore_mode(fd, st) < 0)
 		return err_sys(err, "cannot mark %s", name);
 	return 0;
 }
@@ -176,6 +173,8 @@ static int leave(struct merge *m, struct cordon_error *err)
 	_cleanup_fd_ int to = top ? -1 : openat(m->to, "..", DIR_FLAGS);
 	if (!top && (from < 0 || to < 0 || !same_inode(from, &l[-1].from) || !same_inode(to, &l[-1].to)))
 		return err_set(err, CORDON_ERR_SYSTEM, "a directory was moved meanwhile");
+	if (l->ends && whiteout_make_opaque(m->to) < 0)
+		return err_sys(err, "cannot mark a directory");
 	if (futimens(m->to, times) < 0 || restore_mode(m->to, &l->to) < 0)
 		return err_sys(err, "cannot set a directory's times");
 	cleanup_fd(&m->from);
@@ -202,8 +201,8 @@ static int make_directory(int from, int parent, const char *name, struct stat *s
 	return 0;
 }
 
-/* 1: to be merged, and *to is open; 0: hidden by what is there. */
-static int open_target(struct merge *m, int from, const char *name, struct stat *before, int *to, struct cordon_error *err)
+/* 1: to be merged, and *to is open; 0: hidden by what is there. *ends: nothing below it is to be merged. */
+static int open_target(struct merge *m, int from, const char *name, struct stat *before, int *to, bool *ends, struct cordon_error *err)
 {
 	bool made = fstatat(m->to, name, before, AT_SYMLINK_NOFOLLOW) < 0;
 	if (made && errno != ENOENT)
@@ -218,8 +217,7 @@ static int open_target(struct merge *m, int from, const char *name, struct stat 
 		return err_sys(err, "cannot examine directory %s", name);
 	if (!made && mark == 'y')
 		return restore_mode(fd, before) == 0 ? 0 : err_sys(err, "cannot set the mode of %s", name);
-	if (!made && mark_below == 'y' && make_opaque(fd) < 0)
-		return err_sys(err, "cannot mark %s", name);
+	*ends = !made && mark_below == 'y';
 	*to = steal_fd(&fd);
 	return 1;
 }
@@ -231,8 +229,12 @@ static int descend(struct merge *m, const char *name, struct cordon_error *err)
 	_cleanup_fd_ int to = -1;
 	if (from < 0)
 		return err_sys(err, "cannot open directory %s", name);
-	int r = open_target(m, from, name, &before, &to, err);
-	return r > 0 ? enter(m, steal_fd(&from), steal_fd(&to), &before, err) : r;
+	bool ends = false;
+	int r = open_target(m, from, name, &before, &to, &ends, err);
+	if (r <= 0 || enter(m, steal_fd(&from), steal_fd(&to), &before, err) < 0)
+		return r <= 0 ? r : -1;
+	m->levels[m->depth - 1].ends = ends;
+	return 0;
 }
 
 /* Adds the tree `from` under what `to` has already. The tops are merged whatever their marks, as overlayfs does. */

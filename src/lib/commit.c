@@ -49,13 +49,9 @@ static int commit_scratch(struct cordon_exec *e, const struct live_commit *c, st
 		return 0;
 	if (fs_fd_path(s->seed, path, sizeof(path)) < 0)
 		return err_sys(err, "workspace");
-	_cleanup_fd_ int upper = openat(s->fds[CREATED_SCRATCH], "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	const int fds[] = {upper, s->seed};
-	if (upper < 0)
-		return err_sys(err, "cannot open what the command has written");
-	if (view_from(fds, 2, true, &after, err) == 0 && view_from(fds + 1, 1, true, &before, err) == 0 &&
-	    note_identities(e, s->seed, &known, err) == 0) {
-		const struct commit_request request = {.target = s->seed,
+	if (scratch_views(e->sandbox, &before, &after, err) == 0 && note_identities(e, s->seed, &known, err) == 0) {
+		const struct commit_request request = {.home = e->sandbox->ctx->home,
+		                                       .target = s->seed,
 		                                       .target_path = path,
 		                                       .before = &before,
 		                                       .after = &after,

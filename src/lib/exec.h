@@ -19,6 +19,7 @@ struct cordon_sandbox {
 	pthread_mutex_t lock;       /* over waiting for it to be ready */
 	struct cordon_error failed; /* why it never will be */
 	struct live *live;          /* one that stays on disk; NULL: none */
+	struct live *copy;          /* one that does not, and whose workspace had to be copied (live_start_scratch()); NULL: none */
 	bool started;               /* a live one runs */
 	bool stopped;               /* … and was ended */
 	bool frozen;
@@ -33,6 +34,8 @@ void sandbox_halt(struct cordon_sandbox *s);
 
 /* As cordon_sandbox_open(); who: what others are told who want it. */
 int sandbox_open(struct cordon *ctx, const char *what, const char *who, struct cordon_sandbox **out, struct cordon_error *err);
+/* Why its workspace is a copy, NULL: it is none. */
+const char *sandbox_copied(const struct cordon_sandbox *s);
 /* Ends a live one and seals what it holds; what cordon_sandbox_destroy() does without telling how it went. */
 int sandbox_stop(struct cordon_sandbox *s, struct cordon_error *err);
 
@@ -85,6 +88,8 @@ uint64_t exec_clock_us(void);
 /* Before the command starts, and once it is over: its transaction. */
 int exec_transaction_begin(struct cordon_exec *e, const char *const *argv, struct cordon_error *err);
 int exec_transaction_end(struct cordon_exec *e, struct cordon_error *err);
+/* Of one that does not stay: its workspace, before and after. To be closed also after a failure. */
+int scratch_views(struct cordon_sandbox *sandbox, struct view *before, struct view *after, struct cordon_error *err);
 /* Once it is over: whether it succeeded, and whether its changes are kept, by its transaction's settings. */
 bool exec_succeeded(const struct cordon_exec *e);
 bool exec_keeps(const struct cordon_exec *e);

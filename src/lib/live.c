@@ -40,12 +40,16 @@ static int recover_open(struct live *l, struct cordon_error *err)
 {
 	struct layer meta = {.kind = LAYER_FAILED, .exit_code = -1, .note = (char[]){"interrupted"}};
 	struct changes changes = {0};
+	_cleanup_layer_ struct layer sealed = {0};
 	char open[sizeof(l->box.open)];
 	memcpy(open, l->box.open, sizeof(open));
 	if (!open[0])
 		return 0;
 	int r = 0;
-	if (live_open_is_empty(l))
+	/* sealed, and the record could not be saved after that: it stays in the history, where it is */
+	if (layer_read(&l->store, open, &sealed, NULL) == 0)
+		r = l->box.copy ? full_retire(&l->store, open, err) : 0;
+	else if (live_open_is_empty(l))
 		r = layer_drop(&l->store, open, err);
 	else
 		r = live_turn_over(l, false, &meta, &changes, err);
@@ -53,7 +57,11 @@ static int recover_open(struct live *l, struct cordon_error *err)
 	if (r < 0 && err && err->code == CORDON_ERR_NOT_FOUND)
 		r = 0;
 	l->box.open[0] = '\0';
-	return r < 0 ? -1 : box_save(&l->store, &l->box, err);
+	if (r < 0 || box_save(&l->store, &l->box, err) < 0)
+		return -1;
+	if (l->box.copy) /* it may have been killed on the way to the next layer, which has the copy then */
+		store_collect(&l->store, live_clock_ns() / 1000000, NULL);
+	return 0;
 }
 
 /* What its own history takes; what it shares with others counts for whoever made it. */
@@ -90,7 +98,7 @@ int live_open(struct live *l, const char *home, const char *what, const char *wh
 			err_sys(err, "workspace %s", l->box.workspace);
 			goto fail;
 		}
-		if (commit_recover(l->seed, l->box.workspace, &l->recovered, err) < 0)
+		if (commit_recover(l->seed, l->box.workspace, l->store.home, &l->recovered, err) < 0)
 			goto fail;
 	}
 	if (count_used(l, err) < 0 || recover_open(l, err) < 0)
@@ -104,6 +112,7 @@ fail:
 void live_close(struct live *l)
 {
 	live_forget_checkpoint(l);
+	live_copy_forget_present(l);
 	cleanup_fd(&l->seed);
 	cleanup_fd(&l->lock);
 	for (size_t i = 0; l->mounts && i < l->box.mounts.count; i++) {
@@ -117,55 +126,6 @@ void live_close(struct live *l)
 }
 
 /* ---- the stacks -------------------------------------------------------------------------------------------------------------- */
-
-/* One tree's stack as the backend takes it; the strings belong to `names`. */
-static int stack(struct live *l, const char *stage, const char *below, const char *under_open, enum layer_tree tree, struct strlist *names,
-                 struct cordon_error *err)
-{
-	const char *name = layer_tree_names[tree];
-	char text[128];
-	if (strlist_add(names, stage, err) < 0)
-		return -1;
-	snprintf(text, sizeof(text), "%s/%s", l->box.open, name);
-	if (strlist_add(names, text, err) < 0)
-		return -1;
-	snprintf(text, sizeof(text), "%s/work/%s", l->box.open, name);
-	if (strlist_add(names, text, err) < 0)
-		return -1;
-	if (under_open) { /* about to be sealed: not yet part of any chain */
-		snprintf(text, sizeof(text), "%s/%s", under_open, name);
-		if (strlist_add(names, text, err) < 0)
-			return -1;
-	}
-	struct strlist chain = {0};
-	int r = layer_chain(&l->store, below, tree, &chain, err);
-	for (size_t i = 0; r == 0 && i < chain.count; i++)
-		r = strlist_add(names, chain.items[i], err);
-	strlist_free(&chain);
-	return r;
-}
-
-static struct string_list as_list(const struct strlist *s)
-{
-	return (struct string_list){(const char **)(void *)s->items, (uint32_t)s->count};
-}
-
-/* Calls the backend with the stacks: `below`, `under_open` on it if given, and the open layer on top. */
-static int with_layers(struct live *l, const char *below, const char *under_open, bool start, struct cordon_error *err)
-{
-	char stage[4096];
-	struct strlist app = {0}, home = {0};
-	int r = -1;
-	snprintf(stage, sizeof(stage), "%s/layers", l->store.home);
-	if (stack(l, stage, below, under_open, TREE_APP, &app, err) == 0 &&
-	    stack(l, stage, below, under_open, TREE_HOME, &home, err) == 0) {
-		const struct backend_layers layers = {as_list(&app), as_list(&home)};
-		r = (start ? l->backend->start : l->backend->relayer)(l->ctx, l->policy, &l->options, &layers, l->state, err);
-	}
-	strlist_free(&app);
-	strlist_free(&home);
-	return r;
-}
 
 int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
 {
@@ -184,6 +144,8 @@ int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_er
 
 bool live_open_is_empty(const struct live *l)
 {
+	if (live_copies(l))
+		return live_copy_is_empty(l);
 	_cleanup_fd_ int dir = openat(l->store.layers_fd, l->box.open, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return dir < 0 || (tree_is_empty(dir, layer_tree_names[TREE_APP]) && tree_is_empty(dir, layer_tree_names[TREE_HOME]));
 }
@@ -203,8 +165,7 @@ int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct ch
 	return r;
 }
 
-/* What a tree holds on disk. */
-static uint64_t tree_bytes(struct live *l, const char *layer, enum layer_tree tree)
+uint64_t live_tree_bytes(struct live *l, const char *layer, enum layer_tree tree)
 {
 	struct tree_index index;
 	uint64_t bytes = 0;
@@ -229,14 +190,20 @@ static void fill_meta(struct live *l, struct layer *meta, const char *id, const 
 	meta->created_ms = live_clock_ns() / 1000000;
 	meta->changes = changes->count;
 	/* a copy of the open layer shares what it did not change with the copy before it */
-	meta->bytes = (meta->over[0] ? changes->bytes : tree_bytes(l, id, TREE_APP)) + tree_bytes(l, id, TREE_HOME);
+	meta->bytes = (meta->over[0] ? changes->bytes : live_tree_bytes(l, id, TREE_APP)) + live_tree_bytes(l, id, TREE_HOME);
 	l->used += meta->bytes;
 }
 
 int live_seal(struct live *l, struct layer *meta, const char *id, const struct changes *changes, struct cordon_error *err)
 {
 	fill_meta(l, meta, id, changes);
-	return layer_seal(&l->store, meta, err);
+	if (layer_seal(&l->store, meta, err) == 0) {
+		if (l->box.copy) /* what stays of it only takes room */
+			full_retire(&l->store, id, NULL);
+		return 0;
+	}
+	l->used -= meta->bytes;
+	return -1;
 }
 
 /* Mounts the new open layer on `below` and, not yet sealed, `under`. While the sandbox is stopped there is nothing to mount. */
@@ -247,8 +214,10 @@ static int mount_next(struct live *l, const char *below, const char *under, cons
 		return 0;
 	memcpy(old, l->box.open, sizeof(old));
 	memcpy(l->box.open, next, sizeof(old));
-	int r = with_layers(l, below, under, false, err);
+	int r = live_mount(l, l->policy, below, under, false, err);
 	memcpy(l->box.open, old, sizeof(old));
+	if (r < 0)
+		l->lost = true; /* nothing is mounted there any more: no command may run in it */
 	return r;
 }
 
@@ -261,6 +230,8 @@ int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes
 	char old[LAYER_ID_LEN + 1], next[LAYER_ID_LEN + 1] = "";
 	const int64_t birth_ns = l->birth_ns;
 	memcpy(old, l->box.open, sizeof(old));
+	if (live_copies(l))
+		return live_copy_turn_over(l, keep, meta, changes, err);
 	if (live_describe(l, old, birth_ns, changes, err) < 0 || (l->state && live_begin_layer(l, next, err) < 0))
 		return -1;
 	if ((!keep && l->state && live_preserve(l, old, next, changes, err) < 0) ||
@@ -269,8 +240,12 @@ int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes
 			layer_drop(&l->store, next, NULL);
 		return -1;
 	}
-	if (live_seal(l, meta, old, changes, err) < 0)
+	if (live_seal(l, meta, old, changes, err) < 0) {
+		/* it is still the open one, so it is the one that has to be mounted */
+		if (next[0] && mount_next(l, l->box.lower, NULL, old, NULL) == 0)
+			layer_drop(&l->store, next, NULL);
 		return -1;
+	}
 	if (keep)
 		memcpy(l->box.head, old, sizeof(old));
 	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
@@ -285,6 +260,8 @@ int live_remount(struct live *l, struct cordon_error *err)
 	memcpy(old, l->box.open, sizeof(old));
 	if (!l->state)
 		return 0;
+	if (l->box.copy)
+		return live_copy_put_back(l, l->box.head, NULL, err);
 	if (live_begin_layer(l, next, err) < 0)
 		return -1;
 	if (mount_next(l, l->box.head, NULL, next, err) < 0) {
@@ -298,84 +275,6 @@ int live_remount(struct live *l, struct cordon_error *err)
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
-
-struct cordon_policy *live_policy(const struct box *b, struct cordon_error *err)
-{
-	struct cordon_policy *p = cordon_policy_new_profile("dev", err);
-	for (size_t i = 0; p && i < b->policy.count; i++) {
-		_cleanup_free_ char *key = strdup(b->policy.items[i]);
-		char *value = key ? strchr(key, '=') : NULL;
-		if (value)
-			*value++ = '\0';
-		if (!value || policy_set(p, key, value, err) < 0) {
-			if (!value)
-				err_set(err, CORDON_ERR_INPUT, "malformed policy setting '%.80s' in the sandbox's record",
-				        b->policy.items[i]);
-			cordon_policy_free(p);
-			return NULL;
-		}
-	}
-	for (size_t i = 0; p && i < b->env.count; i++)
-		if (policy_set(p, "env.set", b->env.items[i], err) < 0) {
-			cordon_policy_free(p);
-			return NULL;
-		}
-	return p;
-}
-
-/* "HOST:GUEST[:rw]" as the record has it, written by `create` from checked parts. */
-static int parse_mounts(struct live *l, struct cordon_error *err)
-{
-	size_t count = l->box.mounts.count;
-	if (count && !(l->mounts = calloc(count, sizeof(*l->mounts))))
-		return err_sys(err, "mounts");
-	for (size_t i = 0; i < count; i++) {
-		_cleanup_free_ char *text = strdup(l->box.mounts.items[i]);
-		char *colon = text ? strrchr(text, ':') : NULL;
-		if (colon && strcmp(colon, ":rw") == 0) {
-			l->mounts[i].writable = 1;
-			*colon = '\0';
-			colon = strrchr(text, ':');
-		}
-		if (!colon)
-			return err_set(err, CORDON_ERR_INPUT, "malformed mount in the sandbox's record");
-		*colon = '\0';
-		l->mounts[i].host = strdup(text);
-		l->mounts[i].guest = strdup(colon + 1);
-		if (!l->mounts[i].host || !l->mounts[i].guest)
-			return err_sys(err, "mounts");
-	}
-	return 0;
-}
-
-int live_start(struct live *l, struct cordon *ctx, const struct backend *backend, struct cordon_policy *policy,
-               struct backend_sandbox *state, struct cordon_error *err)
-{
-	char next[LAYER_ID_LEN + 1];
-	if (parse_mounts(l, err) < 0 || live_begin_layer(l, next, err) < 0)
-		return -1;
-	memcpy(l->box.open, next, sizeof(next));
-	l->ctx = ctx;
-	l->backend = backend;
-	l->policy = policy;
-	if (l->box.uid != UINT32_MAX)
-		snprintf(l->user, sizeof(l->user), "%u:%u", (unsigned)l->box.uid, (unsigned)l->box.gid);
-	l->options = (struct cordon_sandbox_options){.size = sizeof(l->options),
-	                                             .user = l->user[0] ? l->user : NULL,
-	                                             .workspace = l->box.workspace,
-	                                             .hostname = l->box.name[0] ? l->box.name : NULL,
-	                                             .mounts = l->mounts,
-	                                             .mount_count = l->box.mounts.count};
-	l->state = state;
-	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
-	if (box_save(&l->store, &l->box, err) == 0 && with_layers(l, l->box.head, NULL, true, err) == 0)
-		return 0;
-	l->state = NULL;
-	layer_drop(&l->store, next, NULL);
-	l->box.open[0] = '\0';
-	box_save(&l->store, &l->box, NULL);
-	return -1;
-}
 
 int live_stop(struct live *l, struct cordon_error *err)
 {

@@ -14,6 +14,7 @@
 #include "layers/box.h"
 #include "layers/commit.h"
 #include "layers/diff.h"
+#include "layers/full.h"
 #include "layers/index.h"
 #include "layers/view.h"
 #include "lib/context.h"
@@ -36,6 +37,10 @@ struct live {
 	uint64_t used;                      /* bytes in the layers of its history */
 	struct tree_index last[TREE_COUNT]; /* what the open layer held at the last checkpoint … */
 	char last_layer[LAYER_ID_LEN + 1];  /* … and the copy that was made then; "": it was empty */
+	/* of one whose trees are full copies (box.copy) */
+	struct full_size copied;        /* when it was started */
+	char present[LAYER_ID_LEN + 1]; /* a layer that was taken from the copy to compare it, "": none */
+	bool lost; /* the copy is neither the old state nor the new one, or layers are not mounted: the sandbox has to be started anew */
 };
 
 /* Makes a record. b: as filled in by the caller; id and times are set. */
@@ -77,6 +82,12 @@ int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, co
 int live_exec_end_stopped(struct live *l, struct live_tx *tx, bool failed, bool keep, const char *command, int exit_code,
                           struct cordon_error *err);
 
+/*
+ * The same when both have failed, for want of room as a rule: everything is as it was before the exec, and nothing of what it did is kept. Beside services
+ * files are put back in place. 0 also if the record could not be saved: what it says then is what counts after a crash anyway.
+ */
+int live_exec_undo(struct live *l, struct live_tx *tx, struct cordon_error *err);
+
 /* ---- the layer tree ---------------------------------------------------------------------------------------------------------- */
 
 /* Names the present state; id gets the layer. */
@@ -108,6 +119,11 @@ int live_discard(struct live *l, struct cordon_error *err);
 
 /* ---- for the files of this module -------------------------------------------------------------------------------------------- */
 
+/* live_start.c: calls the backend with the stacks: `below`, `under_open` on it if given, and the open layer on top. */
+int live_mount(struct live *l, const struct cordon_policy *policy, const char *below, const char *under_open, bool start,
+               struct cordon_error *err);
+/* "UID[:GID]" into a record; NULL: nothing. */
+int live_parse_user(const char *text, struct box *b, struct cordon_error *err);
 /* Seals the open layer and mounts an empty one; keep: on top of it, else in its place. Nothing may run inside. */
 int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes *changes, struct cordon_error *err);
 bool live_open_is_empty(const struct live *l);
@@ -118,6 +134,8 @@ int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct ch
 int64_t live_clock_ns(void);
 /* Fills in the rest of the metadata and seals. */
 int live_seal(struct live *l, struct layer *meta, const char *id, const struct changes *changes, struct cordon_error *err);
+/* What a tree of a layer holds on disk; 0 if that cannot be told. */
+uint64_t live_tree_bytes(struct live *l, const char *layer, enum layer_tree tree);
 /* A new open layer, not mounted. */
 int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err);
 
@@ -128,5 +146,41 @@ int live_put_back(struct live *l, const char *layer, const struct strlist *spare
 /* transaction.preserve: what a rolled-back exec leaves after all, carried over into a layer that is not mounted yet. */
 int live_preserve(struct live *l, const char *from, const char *to, const struct changes *changes, struct cordon_error *err);
 void live_forget_checkpoint(struct live *l);
+
+/*
+ * live_copy.c: full copies, where overlayfs cannot write. CORDON_LAYERS=overlay or =copy in the environment forces one or the other; else a copy is made when
+ * mounting layers was refused, and the record says so from then on.
+ */
+enum live_choice { CHOICE_AUTO, CHOICE_OVERLAY, CHOICE_COPY };
+int live_copy_choice(enum live_choice *out, struct cordon_error *err);
+/* Whether the open layer has a copy. */
+bool live_copies(const struct live *l);
+bool live_copy_is_empty(const struct live *l);
+/* Starts with an empty copy, by `start`, and fills it. */
+typedef int (*live_starter)(struct live *l, const struct cordon_policy *policy, struct cordon_error *err);
+int live_copy_run(struct live *l, live_starter start, struct cordon_error *err);
+/* Why it is one; why->code 0: because it was asked for. */
+int live_copy_note(struct live *l, const struct cordon_error *why, struct cordon_error *err);
+/* As the functions without "copy", for the open layer's copy. live_copy_put_back() does not freeze, and leaves the head to the caller. */
+int live_copy_turn_over(struct live *l, bool keep, struct layer *meta, struct changes *changes, struct cordon_error *err);
+int live_copy_checkpoint(struct live *l, struct layer *meta, bool move_head, struct changes *changes, struct cordon_error *err);
+int live_copy_put_back(struct live *l, const char *layer, const struct strlist *spare, struct cordon_error *err);
+/* Takes l->present from the copy, which may be in use. */
+int live_copy_present(struct live *l, struct cordon_error *err);
+void live_copy_forget_present(struct live *l);
+/* What a tree shows now, whether it is layered or copied. */
+int live_view(const struct live *l, enum layer_tree tree, struct view *out, struct cordon_error *err);
+
+/*
+ * One that does not stay, and has no record: its workspace as a copy, in an open layer that goes away with it. options must stay valid during the call, policy and state
+ * until live_end_scratch(). why: of the attempt with layers, code 0: none was made.
+ */
+struct live *live_start_scratch(struct cordon *ctx, const struct backend *backend, struct cordon_policy *policy,
+                                const struct cordon_sandbox_options *options, struct backend_sandbox *state, const struct cordon_error *why,
+                                struct cordon_error *err);
+/* Views of the seed and of what the sandbox has made of it. */
+int live_scratch_views(struct live *l, struct view *before, struct view *after, struct cordon_error *err);
+/* Nothing may run inside any more. */
+void live_end_scratch(struct live *l);
 
 #endif

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/glob.h"
 #include "base/util.h"
 #include "layers/copy.h"
 #include "layers/putback.h"
+#include "layers/spare.h"
 #include "lib/live.h"
 
 void live_forget_checkpoint(struct live *l)
@@ -90,6 +90,8 @@ int live_checkpoint(struct live *l, struct layer *meta, bool move_head, struct c
 	struct tree_index now[TREE_COUNT] = {0};
 	char id[LAYER_ID_LEN + 1] = "";
 	const int64_t birth_ns = l->birth_ns;
+	if (live_copies(l))
+		return live_copy_checkpoint(l, meta, move_head, changes, err);
 	if (l->backend->freeze(l->ctx, l->state, true, err) < 0)
 		return -1;
 	int r = take_copy(l, now, id, err);
@@ -114,11 +116,11 @@ int live_checkpoint(struct live *l, struct layer *meta, bool move_head, struct c
 /* ---- going back -------------------------------------------------------------------------------------------------------------- */
 
 /* Who is who in the mounted tree: its top belongs to the user inside. */
-static int find_ids(const struct live *l, int tree, int layer, struct putback_ids *ids, struct cordon_error *err)
+static int find_ids(const struct live *l, int tree, int layer, struct layer_ids *ids, struct cordon_error *err)
 {
 	struct stat shown, disk;
 	const struct created_msg *info = &l->state->info;
-	*ids = (struct putback_ids){.mapped = geteuid() == 0};
+	*ids = (struct layer_ids){.mapped = geteuid() == 0};
 	if (fstat(tree, &shown) < 0 || fstat(layer, &disk) < 0)
 		return err_sys(err, "cannot look at the sandbox's tree");
 	ids->disk_uid = disk.st_uid;
@@ -132,47 +134,12 @@ static int find_ids(const struct live *l, int tree, int layer, struct putback_id
 	return 0;
 }
 
-static bool matches(const struct strlist *globs, const char *path)
-{
-	for (size_t i = 0; globs && i < globs->count; i++)
-		if (glob_match(globs->items[i], path))
-			return true;
-	return false;
-}
-
-static bool is_above(const char *dir, const char *path)
-{
-	size_t n = strlen(dir);
-	return strncmp(dir, path, n) == 0 && path[n] == '/';
-}
-
-/* Takes out what is there and is to stay, and the directories above it. From the end, since those come before it. */
-static void spare_changes(struct changes *c, const struct strlist *globs)
-{
-	const char *spared = NULL;
-	size_t n = c->count;
-	for (size_t i = c->count; globs && globs->count && i > 0; i--) {
-		struct change *at = &c->items[i - 1];
-		if (!at->before || (!matches(globs, at->path) && !(spared && is_above(at->path, spared))))
-			continue;
-		spared = at->path;
-		at->op = CHANGE_OP_COUNT; /* to be taken out */
-	}
-	for (size_t i = n = 0; i < c->count; i++) {
-		if (c->items[i].op == CHANGE_OP_COUNT)
-			free(c->items[i].path);
-		else
-			c->items[n++] = c->items[i];
-	}
-	c->count = n;
-}
-
 static int put_back_tree(struct live *l, enum layer_tree tree, const char *layer, const struct strlist *spare, struct cordon_error *err)
 {
 	_cleanup_view_ struct view now = {0}, want = {0};
 	_cleanup_fd_ int open = open_tree(l, l->box.open, tree);
 	struct changes changes = {0};
-	struct putback_ids ids;
+	struct layer_ids ids;
 	const int seed = tree == TREE_APP ? l->seed : -1, merged = l->state->trees[tree];
 	if (open < 0 || merged < 0)
 		return err_sys(err, "cannot open the sandbox's tree");
@@ -183,8 +150,8 @@ static int put_back_tree(struct live *l, enum layer_tree tree, const char *layer
 		r = view_open(&l->store, layer, NULL, tree, seed, &want, err);
 	if (r == 0)
 		r = changes_between_with(&now, &want, CHANGES_FILE_TIMES | CHANGES_DIR_TIMES, &changes, err);
-	if (tree == TREE_APP)
-		spare_changes(&changes, spare);
+	if (r == 0 && tree == TREE_APP)
+		r = spare_changes(&changes, spare, NULL, err);
 	if (r == 0)
 		r = putback(merged, &want, &changes, &ids, err);
 	changes_free(&changes);
@@ -199,9 +166,12 @@ int live_put_back(struct live *l, const char *target, const struct strlist *spar
 	snprintf(layer, sizeof(layer), "%s", target);
 	if (l->backend->freeze(l->ctx, l->state, true, err) < 0)
 		return -1;
-	for (int i = 0; r == 0 && i < TREE_COUNT; i++)
+	const bool copied = live_copies(l);
+	if (copied)
+		r = live_copy_put_back(l, layer, spare, err);
+	for (int i = 0; r == 0 && i < TREE_COUNT && !copied; i++)
 		r = put_back_tree(l, (enum layer_tree)i, layer, spare, err);
-	if (r == 0)
+	if (r == 0 && !copied)
 		r = scan(l, now, err);
 	if (l->backend->freeze(l->ctx, l->state, false, r < 0 ? NULL : err) < 0)
 		r = -1;
@@ -258,7 +228,7 @@ int live_preserve(struct live *l, const char *from_layer, const char *to_layer, 
 		return err_sys(err, "cannot open a layer");
 	for (size_t i = 0; i < changes->count; i++) {
 		const struct change *c = &changes->items[i];
-		if (c->after && !S_ISDIR(c->after) && matches(globs, c->path) && preserve_path(from, to, c->path, err) < 0)
+		if (c->after && !S_ISDIR(c->after) && spare_matches(globs, c->path) && preserve_path(from, to, c->path, err) < 0)
 			return -1;
 	}
 	return 0;

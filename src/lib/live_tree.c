@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "layers/record.h"
 #include "lib/live.h"
 
 /* What is in the open layer becomes part of the tree, so that the head is the present state. */
@@ -36,7 +37,11 @@ static int add_empty(struct live *l, struct layer *meta, struct cordon_error *er
 	if (layer_seal(&l->store, meta, err) < 0)
 		return -1;
 	memcpy(l->box.head, meta->id, sizeof(l->box.head));
-	return box_save(&l->store, &l->box, err);
+	if (box_save(&l->store, &l->box, err) == 0)
+		return 0;
+	memcpy(l->box.head, meta->parent, sizeof(l->box.head));
+	layer_drop(&l->store, meta->id, NULL);
+	return -1;
 }
 
 int live_snapshot(struct live *l, const char *name, const char *note, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
@@ -82,15 +87,23 @@ int live_restore(struct live *l, const char *layer, struct cordon_error *err)
 	strlist_free(&check);
 	if (r < 0 || settle(l, err) < 0)
 		return -1;
-	if (l->running && l->state)
-		return live_put_back(l, layer, NULL, err);
 	memcpy(old, l->box.head, sizeof(old));
+	if (l->running && l->state) {
+		if (live_put_back(l, layer, NULL, err) == 0)
+			return 0;
+		live_put_back(l, old, NULL, NULL); /* all of it or nothing, as far as a disk that may be full allows it */
+		return -1;
+	}
 	snprintf(l->box.head, sizeof(l->box.head), "%s", layer);
 	if (live_remount(l, err) < 0) {
 		memcpy(l->box.head, old, sizeof(old));
 		return -1;
 	}
-	return box_save(&l->store, &l->box, err);
+	if (box_save(&l->store, &l->box, err) == 0)
+		return 0;
+	memcpy(l->box.head, old, sizeof(old));
+	live_remount(l, NULL);
+	return -1;
 }
 
 static int copy_lists(struct box *to, const struct box *from, struct cordon_error *err)
@@ -108,7 +121,7 @@ int live_fork(struct live *l, const char *layer, const char *name, char id[LAYER
 		return -1;
 	snprintf(b.head, sizeof(b.head), "%s", layer ? layer : l->box.head);
 	snprintf(b.name, sizeof(b.name), "%s", name ? name : "");
-	if (l->box.workspace && !(b.workspace = strdup(l->box.workspace)))
+	if ((l->box.workspace && !(b.workspace = strdup(l->box.workspace))) || (l->box.copy && !(b.copy = strdup(l->box.copy))))
 		return err_sys(err, "strdup");
 	if (copy_lists(&b, &l->box, err) < 0 || box_create(&l->store, &b, err) < 0)
 		return -1;
@@ -124,31 +137,46 @@ int live_tx_begin(struct live *l, struct cordon_error *err)
 {
 	if (settle(l, err) < 0 || strlist_add(&l->box.tx, l->box.head[0] ? l->box.head : SEED, err) < 0)
 		return -1;
-	return box_save(&l->store, &l->box, err);
+	if (box_save(&l->store, &l->box, err) == 0)
+		return 0;
+	free(l->box.tx.items[--l->box.tx.count]);
+	l->box.tx.items[l->box.tx.count] = NULL;
+	return -1;
 }
 
-static int tx_pop(struct live *l, char head[LAYER_ID_LEN + 1], struct cordon_error *err)
+/* The innermost one is over, once `end` is done with the head it began at; if that fails, it is not. */
+static int tx_end(struct live *l, int (*end)(struct live *l, const char *head, struct cordon_error *err), struct cordon_error *err)
 {
-	size_t n = l->box.tx.count;
-	if (n == 0)
+	const size_t last = l->box.tx.count - 1;
+	if (l->box.tx.count == 0)
 		return err_set(err, CORDON_ERR_INPUT, "no transaction is open in this sandbox");
-	snprintf(head, LAYER_ID_LEN + 1, "%s", strcmp(l->box.tx.items[n - 1], SEED) == 0 ? "" : l->box.tx.items[n - 1]);
-	free(l->box.tx.items[n - 1]);
-	l->box.tx.items[n - 1] = NULL;
+	char *head = l->box.tx.items[last];
+	l->box.tx.items[last] = NULL;
 	l->box.tx.count--;
-	return 0;
+	int r = end(l, strcmp(head, SEED) == 0 ? "" : head, err);
+	if (r == 0) {
+		free(head);
+		return 0;
+	}
+	l->box.tx.items[last] = head;
+	l->box.tx.count++;
+	return -1;
+}
+
+static int save_only(struct live *l, const char *head, struct cordon_error *err)
+{
+	(void)head;
+	return box_save(&l->store, &l->box, err);
 }
 
 int live_tx_commit(struct live *l, struct cordon_error *err)
 {
-	char head[LAYER_ID_LEN + 1];
-	return tx_pop(l, head, err) < 0 ? -1 : box_save(&l->store, &l->box, err);
+	return tx_end(l, save_only, err);
 }
 
 int live_tx_rollback(struct live *l, struct cordon_error *err)
 {
-	char head[LAYER_ID_LEN + 1];
-	return tx_pop(l, head, err) < 0 ? -1 : live_restore(l, head, err);
+	return tx_end(l, live_restore, err);
 }
 
 /* ---- comparing and committing ------------------------------------------------------------------------------------------------ */
@@ -158,6 +186,12 @@ static int compare(struct live *l, const char *a, const char *b, unsigned flags,
 {
 	const char *open = !b && l->box.open[0] ? l->box.open : NULL;
 	*before = *after = (struct view){0};
+	if (open && live_copies(l)) {
+		int r = live_copy_present(l, err);
+		if (r < 0 && l->lock >= 0)
+			return -1;
+		open = r < 0 ? NULL : l->present; /* whoever only looks may meet it while it is made: then the head is what is known */
+	}
 	if (view_open(&l->store, a, NULL, TREE_APP, l->seed, before, err) < 0 || view_open(&l->store,
 	                                                                                   b      ? b
 	                                                                                   : open ? l->box.lower
@@ -200,11 +234,30 @@ static struct identity expected(void *arg, const char *path)
 	return own.known ? own : identities_get(k->base, path);
 }
 
+/* Room for `committed`, which can be written only after the fact: if there is none, better not begin. */
+static int take_room(int dir, const struct identities *committed, const struct changes *changes, char name[RECORD_TEMP_MAX],
+                     struct cordon_error *err)
+{
+	uint64_t bytes = 4096 + identities_bytes(committed);
+	for (size_t i = 0; i < changes->count; i++)
+		bytes += IDENTITY_BYTES + 3 * strlen(changes->items[i].path);
+	return record_temp_name(name, RECORD_TEMP, err) < 0 ? -1 : room_take(dir, name, bytes, err);
+}
+
+/* The host's files are what they are; if this cannot be noted, a later commit takes them for somebody else's. */
+static int note_committed(int dir, struct identities *committed, const struct commit_report *report, struct cordon_error *err)
+{
+	if (identities_merge_from(committed, report->written, err) == 0 && identities_save(committed, dir, "committed", err) == 0)
+		return 0;
+	return err_wrap(err, "everything was committed, but that could not be noted");
+}
+
 int live_commit(struct live *l, const struct live_commit *c, struct commit_report *report, struct cordon_error *err)
 {
 	_cleanup_view_ struct view before = {0}, after = {0};
 	struct changes changes = {0};
 	struct known known = {0};
+	char room[RECORD_TEMP_MAX] = "";
 	int result = -1;
 	*report = (struct commit_report){0};
 	if (l->seed < 0) {
@@ -214,9 +267,11 @@ int live_commit(struct live *l, const struct live_commit *c, struct commit_repor
 	_cleanup_fd_ int dir = box_open_dir(&l->store, l->box.id, err);
 	if (dir < 0 || settle(l, err) < 0 || identities_new(&known.base, err) < 0 ||
 	    gather_identities(l, dir, &known.base, &known.committed, err) < 0 ||
-	    compare(l, "", l->box.head, CHANGES_FILE_TIMES, &before, &after, &changes, err) < 0)
+	    compare(l, "", l->box.head, CHANGES_FILE_TIMES, &before, &after, &changes, err) < 0 ||
+	    (!(c->flags & COMMIT_DRY_RUN) && take_room(dir, known.committed, &changes, room, err) < 0))
 		goto out;
-	const struct commit_request request = {.target = l->seed,
+	const struct commit_request request = {.home = l->store.home,
+	                                       .target = l->seed,
 	                                       .target_path = l->box.workspace,
 	                                       .before = &before,
 	                                       .after = &after,
@@ -229,10 +284,10 @@ int live_commit(struct live *l, const struct live_commit *c, struct commit_repor
 	                                       .progress = c->progress,
 	                                       .user = c->user};
 	result = commit_run(&request, report, err);
-	if (result == 0 && !(c->flags & COMMIT_DRY_RUN) && report->written &&
-	    (identities_merge_from(known.committed, report->written, err) < 0 ||
-	     identities_save(known.committed, dir, "committed", err) < 0))
-		result = -1;
+	if (room[0])
+		unlinkat(dir, room, 0);
+	if (result == 0 && !(c->flags & COMMIT_DRY_RUN) && report->written)
+		result = note_committed(dir, known.committed, report, err);
 out:
 	changes_free(&changes);
 	identities_free(known.base);

@@ -9,6 +9,40 @@
 #include "base/util.h"
 #include "lib/exec.h"
 
+/* Its workspace as an overlay, or where that is refused as a copy; one without a workspace needs neither. */
+static int start_scratch(struct cordon_sandbox *s, const struct cordon_sandbox_options *o, struct cordon_error *err)
+{
+	struct cordon_error why = {0};
+	enum live_choice choice;
+	if (live_copy_choice(&choice, err) < 0)
+		return -1;
+	if (!o->workspace || choice != CHOICE_COPY) {
+		if (s->backend->start(s->ctx, &s->policy, o, NULL, &s->state, err) < 0)
+			return -1;
+		if (!o->workspace && (o->flags & CORDON_SANDBOX_LAZY))
+			return 0;
+		if (sandbox_ready(s, &why) == 0)
+			return 0;
+		if (why.sys_errno != LAYERED_REFUSED || !o->workspace || choice == CHOICE_OVERLAY) {
+			if (err)
+				*err = why;
+			return -1;
+		}
+		s->backend->stop(&s->state);
+		s->backend->release(&s->state);
+		s->failed = (struct cordon_error){0};
+	}
+	s->copy = live_start_scratch(s->ctx, s->backend, &s->policy, o, &s->state, &why, err);
+	return s->copy ? 0 : -1;
+}
+
+static void no_state(struct backend_sandbox *s)
+{
+	s->control = s->seed = -1;
+	s->trees[0] = s->trees[1] = -1;
+	memset(s->fds, -1, sizeof(s->fds));
+}
+
 int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
                           struct cordon_sandbox **out, struct cordon_error *err)
 {
@@ -21,6 +55,7 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 		return err_sys(err, "cannot create a sandbox");
 	s->ctx = ctx;
 	atomic_init(&s->refs, 1);
+	no_state(&s->state);
 	s->birth_ns = live_clock_ns();
 	s->backend = backend_find(o->backend, err);
 	if (!s->backend || policy_copy(&s->policy, policy, err) < 0) {
@@ -28,8 +63,7 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 		return -1;
 	}
 	pthread_mutex_init(&s->lock, NULL);
-	if (s->backend->start(ctx, &s->policy, o, NULL, &s->state, err) < 0 ||
-	    (!(o->flags & CORDON_SANDBOX_LAZY) && sandbox_ready(s, err) < 0)) {
+	if (start_scratch(s, o, err) < 0) {
 		cordon_sandbox_destroy(s);
 		return -1;
 	}
@@ -57,26 +91,29 @@ const char *cordon_sandbox_id(const struct cordon_sandbox *sandbox)
 	return sandbox->live ? sandbox->live->box.id : sandbox->state.id;
 }
 
-void sandbox_unref(struct cordon_sandbox *s)
-{
-	if (atomic_fetch_sub(&s->refs, 1) > 1)
-		return;
-	if (!s->live || s->started)
-		s->backend->release(&s->state);
-	if (s->live)
-		live_close(s->live);
-	free(s->live);
-	pthread_mutex_destroy(&s->lock);
-	policy_clear(&s->policy);
-	free(s);
-}
-
 /* Everything inside is dead when init is; until then it may still write to the open layer. */
 static void wait_for_end(const struct cordon_sandbox *s)
 {
 	struct pollfd p = {.fd = s->state.fds[CREATED_PIDFD], .events = POLLIN};
 	while (p.fd >= 0 && poll(&p, 1, -1) < 0 && errno == EINTR)
 		;
+}
+
+void sandbox_unref(struct cordon_sandbox *s)
+{
+	if (atomic_fetch_sub(&s->refs, 1) > 1)
+		return;
+	if (s->copy)
+		wait_for_end(s);
+	if (!s->live || s->started)
+		s->backend->release(&s->state);
+	live_end_scratch(s->copy);
+	if (s->live)
+		live_close(s->live);
+	free(s->live);
+	pthread_mutex_destroy(&s->lock);
+	policy_clear(&s->policy);
+	free(s);
 }
 
 void sandbox_halt(struct cordon_sandbox *s)
@@ -138,6 +175,11 @@ static int copy_list(struct strlist *to, const char *const *from, struct cordon_
 	return 0;
 }
 
+const char *sandbox_copied(const struct cordon_sandbox *s)
+{
+	return s->copy ? s->copy->box.copy : s->live ? s->live->box.copy : NULL;
+}
+
 static int copy_mounts(struct box *b, const struct cordon_create_options *o, struct cordon_error *err)
 {
 	for (size_t i = 0; i < o->mount_count; i++) {
@@ -147,19 +189,6 @@ static int copy_mounts(struct box *b, const struct cordon_create_options *o, str
 		if (strlist_add(&b->mounts, text, err) < 0)
 			return -1;
 	}
-	return 0;
-}
-
-static int parse_user(const char *text, struct box *b, struct cordon_error *err)
-{
-	char rest;
-	int n = text ? sscanf(text, "%u:%u%c", &b->uid, &b->gid, &rest) : 0;
-	if (!text)
-		return 0;
-	if (n == 1 && !strchr(text, ':'))
-		b->gid = b->uid;
-	else if (n != 2)
-		return err_set(err, CORDON_ERR_INPUT, "user '%.60s' is not UID or UID:GID (numbers)", text);
 	return 0;
 }
 
@@ -173,7 +202,7 @@ int cordon_create(const struct cordon_create_options *o, char id[21], struct cor
 	if (o->name && strlen(o->name) >= sizeof(b.name))
 		return err_set(err, CORDON_ERR_INPUT, "name '%.80s' is too long (at most %d letters)", o->name, BOX_NAME_MAX);
 	snprintf(b.name, sizeof(b.name), "%s", o->name ? o->name : "");
-	if (parse_user(o->user, &b, err) < 0)
+	if (live_parse_user(o->user, &b, err) < 0)
 		return -1;
 	if (o->workspace) {
 		b.workspace = realpath(o->workspace, NULL);
@@ -226,9 +255,7 @@ int sandbox_open(struct cordon *ctx, const char *what, const char *who, struct c
 	struct cordon_policy *p = live_policy(&l->box, err);
 	s->ctx = ctx;
 	s->live = l;
-	s->state.control = s->state.seed = -1;
-	s->state.trees[0] = s->state.trees[1] = -1;
-	memset(s->state.fds, -1, sizeof(s->state.fds));
+	no_state(&s->state);
 	atomic_init(&s->refs, 1);
 	pthread_mutex_init(&s->lock, NULL);
 	s->backend = backend_find(NULL, err);

@@ -64,6 +64,7 @@ struct init {
 	unsigned active;
 	uint64_t cpu_us, maxrss_kb; /* of everything reaped */
 	int signals;                /* signalfd for SIGCHLD */
+	int rename_lock;            /* for the supervisors of renames, -1: not made yet */
 };
 
 static uint64_t now_us(void)
@@ -254,14 +255,15 @@ _Noreturn static void child_main(struct launch *l)
 }
 
 /* The supervisor of an exec's renames: the command's user and limits, and the right to read its memory. */
-_Noreturn static void supervisor_main(const struct init_config *c, const struct running *e)
+_Noreturn static void supervisor_main(const struct init *in, const struct running *e)
 {
+	const struct init_config *c = in->config;
 	/* no limit of its own on memory: it is our code, which needs little; the watcher counts it with the rest */
 	const struct confine_limits limits = {.files = 1024, .disk = c->disk, .procs = c->proc_limit};
 	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || child_user(c) < 0 || confine_capabilities(1ull << CAP_SYS_PTRACE) < 0 ||
 	    confine_rlimits(&limits) < 0)
 		_exit(1);
-	renames_supervise(e->listener, e->rules, c->seccomp, e->supervisors > 0);
+	renames_supervise(e->listener, e->rules, in->rename_lock, c->seccomp, e->supervisors > 0);
 }
 
 /* A rename waits, or (no POLLIN) nobody is left who could make one. */
@@ -272,10 +274,12 @@ static void supervise(struct init *in, struct running *e, short revents)
 		e->listener = -1;
 		return;
 	}
+	if (in->rename_lock < 0)
+		in->rename_lock = (int)syscall(SYS_memfd_create, "renames", 1u /* MFD_CLOEXEC */);
 	const bool confinable = e->rules >= 0 || in->config->landlock_fd < 0;
 	pid_t pid = confinable && e->supervisors < MAX_SUPERVISORS ? fork() : -1;
 	if (pid == 0)
-		supervisor_main(in->config, e);
+		supervisor_main(in, e);
 	if (pid < 0) {
 		renames_decline(e->listener);
 		return;
@@ -695,6 +699,7 @@ _Noreturn void init_run(struct init_config *config)
 	static struct init in; /* one per process; keeps the stack small */
 	sigset_t set;
 	in.config = config;
+	in.rename_lock = -1;
 	sigfillset(&set);
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	sigemptyset(&set);

@@ -9,8 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <linux/openat2.h>
 #include <linux/types.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -84,15 +88,26 @@ int landlock_abi(void)
 	return abi > 0 ? (int)abi : 0;
 }
 
+static int openat2_(const char *path, uint64_t flags, uint64_t resolve)
+{
+	const struct open_how how = {.flags = flags, .resolve = resolve};
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
 static int add_rule(int ruleset, const struct landlock_rule *rule, __u64 handled, struct cordon_error *err)
 {
 	struct landlock_path_beneath_attr attr = {.allowed_access = access_sets[rule->access] & handled};
 	struct stat st;
-	/* Symbolic links are followed: /bin is one, and the caller's view is the sandbox's own. */
-	_cleanup_fd_ int fd = openat(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC);
+	/*
+	 * Links at the top are followed: /bin is one, and nothing inside can write there. Links further down may have been made by what ran in a
+	 * sandbox before.
+	 */
+	const bool at_top = strrchr(rule->path, '/') == rule->path;
+	_cleanup_fd_ int fd = at_top ? openat(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC)
+	                             : openat2_(rule->path, O_PATH | O_CLOEXEC, RESOLVE_NO_SYMLINKS);
 
 	if (fd < 0) {
-		if (rule->optional && (errno == ENOENT || errno == ENOTDIR))
+		if (rule->optional && (errno == ENOENT || errno == ENOTDIR || (errno == ELOOP && !at_top)))
 			return 0;
 		return err_sys(err, "cannot open %s for a Landlock rule", rule->path);
 	}

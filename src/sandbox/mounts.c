@@ -328,6 +328,11 @@ static int (*const op_table[OP_KIND_COUNT])(struct builder *, const struct setup
 	[OP_READONLY] = op_readonly, [OP_COPY] = op_copy,
 };
 
+int mounts_execute(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	return op_table[op->kind](b, op, err);
+}
+
 /* ---- building ---------------------------------------------------------------------------------------------------------------- */
 
 static int make_root(struct builder *b, struct cordon_error *err)
@@ -420,7 +425,7 @@ int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mount
 		b.careful = op->flags & OP_CAREFUL;
 		if (b.careful && check_nothing_is_made_on_the_host(&b, i, err) < 0)
 			return -1;
-		if (op_table[op->kind](&b, op, err) < 0)
+		if (mounts_execute(&b, op, err) < 0)
 			return -1;
 	}
 	if (tidy(&b, err) < 0)

@@ -70,8 +70,9 @@ int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mount
 
 /*
  * In the namespaces of a live sandbox in which no command runs: mounts other layers in the place of those that are there. spec holds
- * OP_LAYERED operations and the OP_ALIAS that go with them, nothing else.
+ * OP_LAYERED operations, the OP_ALIAS that go with them, and the OP_BIND that lie in them, nothing else. self: /proc/self, opened outside.
  */
-int mounts_relayer(const struct sandbox_spec *spec, const struct idmap *ids, const struct mount_sources *sources, struct cordon_error *err);
+int mounts_relayer(const struct sandbox_spec *spec, const struct idmap *ids, int self, const struct mount_sources *sources,
+                   struct cordon_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -83,31 +84,58 @@ static int layer_options(const struct setup_op *op, struct buf *options, struct 
 }
 
 /* The upper's own attributes are what the merged root shows: they start as those of the layer below. */
-static int inherit_root(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+static int inherit_root(int stage, int lower, const struct setup_op *op, struct cordon_error *err)
 {
-	char below[512], upper[512];
+	const char **items = op->layers.items;
+	const bool layered = op->layers.count > LAYERED_LOWER;
 	struct stat st;
-	if (op->layers.count > LAYERED_LOWER)
-		snprintf(below, sizeof(below), "%s/%s", STAGE_LAYERS, op->layers.items[LAYERED_LOWER]);
-	else
-		snprintf(below, sizeof(below), "%s", STAGE_LOWER);
-	snprintf(upper, sizeof(upper), "%s/%s", STAGE_LAYERS, op->layers.items[LAYERED_UPPER]);
-	_cleanup_fd_ int fd = fs_open(b->root, upper, O_RDONLY | O_DIRECTORY, 0, FS_BENEATH);
-	if (fstatat(b->root, below, &st, AT_SYMLINK_NOFOLLOW) < 0 || fd < 0 || fchmod(fd, st.st_mode & 01777) < 0 ||
-	    futimens(fd, (const struct timespec[]){{.tv_nsec = UTIME_OMIT}, st.st_mtim}) < 0)
+	_cleanup_fd_ int fd = fs_open(stage, items[LAYERED_UPPER], O_RDONLY | O_DIRECTORY, 0, FS_BENEATH);
+	if ((layered ? fstatat(stage, items[LAYERED_LOWER], &st, AT_SYMLINK_NOFOLLOW) : fstat(lower, &st)) < 0 || fd < 0 ||
+	    fchmod(fd, st.st_mode & 01777) < 0 || futimens(fd, (const struct timespec[]){{.tv_nsec = UTIME_OMIT}, st.st_mtim}) < 0)
 		return err_sys(err, "cannot prepare the upper layer of /%s", op->target);
 	return 0;
 }
 
-static int mount_layers(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+/* Whether it is the file system that refuses, so that a plain tree would do, or something that a plain tree would not get round. */
+static void say_refused(struct cordon_error *err)
+{
+	static const int others[] = {ENOMEM, EIO, ENOSPC, EDQUOT};
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (!err || err->sys_errno == others[i])
+			return;
+	err->sys_errno = LAYERED_REFUSED;
+}
+
+/*
+ * Where overlayfs cannot make its working directory, it mounts all the same, for reading only (fs/overlayfs/super.c), and nobody is told. A full disk is the usual
+ * reason; making a directory there again tells.
+ */
+static int check_writable(int tree, int stage, const struct setup_op *op, struct cordon_error *err)
+{
+	char probe[512];
+	struct statvfs fs;
+	if (fstatvfs(tree, &fs) == 0 && !(fs.f_flag & ST_RDONLY))
+		return 0;
+	snprintf(probe, sizeof(probe), "%s/probe", op->layers.items[LAYERED_WORK]);
+	if (mkdirat(stage, probe, 0700) == 0) {
+		unlinkat(stage, probe, AT_REMOVEDIR);
+		errno = EROFS;
+	}
+	err_sys(err, "%s%s: cannot mount its layers for writing", op->source ? "workspace " : "/", op->source ? op->source : op->target);
+	say_refused(err);
+	return -1;
+}
+
+static int mount_overlay(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf options = {0};
-	if (inherit_root(b, op, err) < 0 || layer_options(op, &options, err) < 0)
+	if (layer_options(op, &options, err) < 0)
 		return -1;
 	if (mkdirat(b->root, STAGE_MERGED, 0700) < 0 && errno != EEXIST)
 		return err_sys(err, "cannot make a directory");
 	if (mount("overlay", STAGE_MERGED, "overlay", MS_NOSUID | MS_NODEV, options.data) < 0) {
 		err_sys(err, "%s%s: cannot mount its layers", op->source ? "workspace " : "/", op->source ? op->source : op->target);
+		say_refused(err);
 		return err_hint(err, "$CORDON_HOME must be on a file system that overlayfs can write to (not overlayfs, NFS or FUSE)");
 	}
 	int tree = fs_open(b->root, STAGE_MERGED, O_PATH | O_DIRECTORY, 0, FS_BENEATH);
@@ -127,15 +155,16 @@ int mounts_layered(struct builder *b, const struct setup_op *op, struct cordon_e
 {
 	const bool alone = !op->source && op->layers.count == LAYERED_LOWER;
 	_cleanup_fd_ int stage = mounts_take_source(b, err);
-	if (stage < 0 || mounts_stage(b, stage, STAGE_LAYERS, err) < 0)
+	if (stage >= 0 && mounts_is_plain(op))
+		return mounts_attach(b, stage, op->target, true, err);
+	_cleanup_fd_ int lower = stage >= 0 && op->source ? mounts_take_source(b, err) : -1;
+	if (stage < 0 || mounts_stage(b, stage, STAGE_LAYERS, err) < 0 ||
+	    (op->source && (lower < 0 || mounts_stage(b, lower, STAGE_LOWER, err) < 0)))
 		return -1;
-	if (op->source) {
-		_cleanup_fd_ int lower = mounts_take_source(b, err);
-		if (lower < 0 || mounts_stage(b, lower, STAGE_LOWER, err) < 0)
-			return -1;
-	}
-	_cleanup_fd_ int tree = alone ? bind_layer(b, op, err) : mount_layers(b, op, err);
-	if (tree < 0 || mounts_attach(b, tree, op->target, true, err) < 0)
+	if (!alone && inherit_root(stage, lower, op, err) < 0)
+		return -1;
+	_cleanup_fd_ int tree = alone ? bind_layer(b, op, err) : mount_overlay(b, op, err);
+	if (tree < 0 || (!alone && check_writable(tree, stage, op, err) < 0) || mounts_attach(b, tree, op->target, true, err) < 0)
 		return -1;
 	if (!alone && !b->keep_stages && unlinkat(b->root, STAGE_MERGED, AT_REMOVEDIR) < 0)
 		return err_sys(err, "cannot remove %s", STAGE_MERGED);
@@ -151,41 +180,6 @@ int mounts_open_trees(int trees[MOUNTS_TREES], struct cordon_error *err)
 		trees[i] = open(paths[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (trees[i] < 0)
 			return err_sys(err, "cannot open %s", paths[i]);
-	}
-	return 0;
-}
-
-/* ---- exchanging them ---------------------------------------------------------------------------------------------------------- */
-
-/*
- * What is mounted there goes away first. A walked overlay takes long to die: the descriptor, which the caller's process holds until it
- * exits, puts that off until its answer is out.
- */
-static int detach_target(const struct setup_op *op, struct cordon_error *err)
-{
-	int held = open(op->target, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (held < 0 || umount2(op->target, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
-		return err_sys(err, "cannot detach /%s", op->target);
-	return 0;
-}
-
-int mounts_relayer(const struct sandbox_spec *spec, const struct idmap *ids, const struct mount_sources *sources, struct cordon_error *err)
-{
-	struct builder b = {.spec = spec, .ids = ids, .root = -1, .sources = *sources, .keep_stages = true};
-	umask(0);
-	b.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (b.root < 0 || chdir("/") < 0)
-		return err_sys(err, "cannot open the sandbox's root");
-	for (uint32_t i = spec->op_count; i > 0; i--)
-		if (detach_target(&spec->ops[i - 1], err) < 0)
-			return -1;
-	for (uint32_t i = 0; i < spec->op_count; i++) {
-		const struct setup_op *op = &spec->ops[i];
-		b.careful = op->flags & OP_CAREFUL;
-		if (op->kind != OP_LAYERED && op->kind != OP_ALIAS)
-			return err_set(err, CORDON_ERR_INPUT, "only layers can be exchanged");
-		if ((op->kind == OP_LAYERED ? mounts_layered : mounts_alias)(&b, op, err) < 0)
-			return -1;
 	}
 	return 0;
 }

@@ -3,6 +3,8 @@
 #ifndef CORDON_SANDBOX_MOUNTS_PARTS_H
 #define CORDON_SANDBOX_MOUNTS_PARTS_H
 
+#include <string.h>
+
 #include "sandbox/mounts.h"
 
 /*
@@ -30,6 +32,12 @@ struct builder {
 	struct mounts_view *view;
 };
 
+/* A full copy instead of layers, see enum layered_item. */
+static inline bool mounts_is_plain(const struct setup_op *op)
+{
+	return op->kind == OP_LAYERED && strcmp(op->layers.items[LAYERED_UPPER], op->layers.items[LAYERED_WORK]) == 0;
+}
+
 /* True if something has to be opened before the operation can be executed. */
 bool mounts_needs_source(const struct setup_op *op);
 /* The next of the prepared sources. */
@@ -40,6 +48,8 @@ int mounts_attach(struct builder *b, int tree, const char *target, bool is_dir, 
 /* A new file system of its own: type and options. */
 int mounts_new_filesystem(const char *type, const char *const options[][2], size_t count, unsigned attr, struct cordon_error *err);
 
+/* Any of the operations. */
+int mounts_execute(struct builder *b, const struct setup_op *op, struct cordon_error *err);
 int mounts_alias(struct builder *b, const struct setup_op *op, struct cordon_error *err);
 
 /* The operations of mounts_layers.c. */

@@ -54,6 +54,8 @@ static int idmap_tree(struct mounts_cache *cache, int tree, const struct stat *s
 	}
 	if (sys_mount_setattr(tree, AT_RECURSIVE, MOUNT_ATTR_IDMAP, 0, cache->userns) < 0) {
 		err_sys(err, "cannot map the owners of %s", name);
+		if (err && (err->sys_errno == EINVAL || err->sys_errno == EPERM))
+			err->sys_errno = LAYERED_REFUSED;
 		return err_hint(err,
 		                "its file system, or one mounted below it, has no idmapped mounts (Linux 5.12; ext4, xfs, btrfs, tmpfs …)");
 	}
@@ -138,6 +140,43 @@ static int prepare_stage(struct mounts_cache *cache, const struct setup_op *op, 
 	return steal_fd(&tree);
 }
 
+/* As if it had been written there. */
+static int give_to_user(int tree, const struct idmap *ids, const char *name, struct cordon_error *err)
+{
+	return fchownat(tree, "", idmap_host_id(ids, ids->uid), idmap_host_id(ids, ids->gid), AT_EMPTY_PATH) == 0
+	               ? 0
+	               : err_sys(err, "cannot give %s to the sandbox's user", name);
+}
+
+static int prepare_plain(struct mounts_cache *cache, const struct setup_op *op, const char *scratch, const struct idmap *ids,
+                         struct cordon_error *err)
+{
+	const char *stage = op->layers.items[LAYERED_STAGE], *name = op->layers.items[LAYERED_UPPER];
+	struct cordon_error why = {0};
+	struct stat st;
+	_cleanup_fd_ int at = open(*stage ? stage : scratch, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int dir = at < 0 ? -1 : fs_open(at, name, O_PATH | O_DIRECTORY, 0, FS_BENEATH);
+	_cleanup_fd_ int tree = dir < 0 ? -1 : sys_open_tree(dir, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+	if (tree < 0 || sys_mount_setattr(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, MS_PRIVATE, -1) < 0 || fstat(tree, &st) < 0)
+		return err_sys(err, "cannot clone the mount of %s", name);
+	const bool given = ids->mode == IDMAP_RANGE && st.st_uid == idmap_host_id(ids, ids->uid);
+	if (!given && idmap_tree(cache, tree, &st, name, ids, &why) < 0) {
+		if (why.sys_errno == LAYERED_REFUSED)
+			return give_to_user(tree, ids, name, err) < 0 ? -1 : steal_fd(&tree);
+		if (err)
+			*err = why;
+		return -1;
+	}
+	return steal_fd(&tree);
+}
+
+static int check_seed(struct mounts_cache *cache, const struct sandbox_spec *spec, const struct setup_op *op, struct cordon_error *err)
+{
+	struct stat st;
+	_cleanup_fd_ int fd = open_checked(cache, spec, op, &st, err);
+	return fd < 0 ? -1 : 0;
+}
+
 static int prepare_op(struct mounts_cache *cache, const struct sandbox_spec *spec, const struct setup_op *op, const char *scratch,
                       const struct idmap *ids, struct mount_sources *out, struct cordon_error *err)
 {
@@ -145,6 +184,11 @@ static int prepare_op(struct mounts_cache *cache, const struct sandbox_spec *spe
 		return err_set(err, CORDON_ERR_INPUT, "too many mounts (at most %d)", MOUNTS_MAX_SOURCES - 4);
 	if (op->kind == OP_SCRATCH)
 		return add_source(out, prepare_scratch(scratch, op->source, err));
+	if (mounts_is_plain(op)) {
+		if (op->source && check_seed(cache, spec, op, err) < 0)
+			return -1;
+		return add_source(out, prepare_plain(cache, op, scratch, ids, err));
+	}
 	if (op->kind == OP_LAYERED) {
 		int r = add_source(out, prepare_stage(cache, op, scratch, ids, err));
 		if (r < 0 || !op->source)
@@ -172,7 +216,7 @@ int mounts_fill_cache(const struct sandbox_spec *spec, const char *scratch, cons
 	for (uint32_t i = 0; i < spec->op_count; i++) {
 		const struct setup_op *op = &spec->ops[i];
 		struct stat st;
-		if (op->kind != OP_LAYERED)
+		if (op->kind != OP_LAYERED || mounts_is_plain(op))
 			continue;
 		if (op->source && !cache->seed_checked) {
 			_cleanup_fd_ int fd = open_checked(cache, spec, op, &st, err);

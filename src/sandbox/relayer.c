@@ -33,6 +33,7 @@ static int exchange(struct sandbox *s, const struct sandbox_spec *spec, const ch
 {
 	struct mount_sources sources;
 	const bool own = s->ids.mode == IDMAP_SELF;
+	_cleanup_fd_ int self = openat(AT_FDCWD, "/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC); /* inside there is another /proc */
 	if (!own && mounts_prepare(spec, scratch, &s->ids, &s->mounts, &sources, err) < 0)
 		return -1;
 	if (enter_user(s, err) < 0)
@@ -43,7 +44,7 @@ static int exchange(struct sandbox *s, const struct sandbox_spec *spec, const ch
 		return -1;
 	if (setns(s->mount_ns, CLONE_NEWNS) < 0)
 		return err_sys(err, "cannot enter the sandbox's mount namespace");
-	return mounts_relayer(spec, &s->ids, &sources, err);
+	return mounts_relayer(spec, &s->ids, self, &sources, err);
 }
 
 /* What is done once, and here, for all the children to come. */

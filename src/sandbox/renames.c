@@ -142,15 +142,18 @@ static int try_rename(const struct request *r, unsigned flags)
 }
 
 /* 0 or an errno. */
-static int act(const struct request *r, const struct timespec *born)
+static int act(const struct request *r, const struct timespec *born, int lock)
 {
 	const unsigned flags = flags_of(call_of(r->nr), r->args);
 	int error = try_rename(r, flags);
 	if (error != EXDEV)
 		return error;
-	/* By hand one after another, as in the kernel, so that of two who want the same directory one gets it and one does not find it. */
-	_cleanup_fd_ int lock = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (lock < 0 || flock(lock, LOCK_EX) < 0)
+	/*
+	 * By hand one after another, as in the kernel, so that of two who want the same directory one gets it and one does not find it. The
+	 * lock ends with this process; on a file of init's own, which nothing inside can lock.
+	 */
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	if (lock < 0 || fcntl(lock, F_SETLKW, &all) < 0)
 		return EXDEV;
 	error = try_rename(r, flags);
 	if (error != EXDEV)
@@ -166,13 +169,13 @@ struct outcome {
 };
 
 /* From here on with no more rights than the caller had at its start. */
-_Noreturn static void work(const struct request *r, int landlock_fd, const struct timespec *born, int result)
+_Noreturn static void work(const struct request *r, int landlock_fd, int lock, const struct timespec *born, int result)
 {
 	struct outcome o = {.error = EXDEV};
 	struct stat st;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (confine_capabilities(0) == 0 && (landlock_fd < 0 || landlock_restrict(landlock_fd) == 0))
-		o.error = act(r, born);
+		o.error = act(r, born, lock);
 	if (o.error == 0 && fstatat(r->new.parent, r->new.name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		o.dev = st.st_dev;
 		o.inode = st.st_ino;
@@ -195,7 +198,7 @@ struct job {
 };
 
 struct supervisor {
-	int listener, landlock_fd;
+	int listener, landlock_fd, lock;
 	bool hung_up;
 	struct timespec born;
 	struct narrowed narrowed;
@@ -259,7 +262,7 @@ static bool start_worker(struct supervisor *s, struct job *j)
 	j->worker = fork();
 	if (j->worker == 0) {
 		close(s->listener);
-		work(&j->request, s->landlock_fd, &s->born, result[1]);
+		work(&j->request, s->landlock_fd, s->lock, &s->born, result[1]);
 	}
 	close(result[1]);
 	if (j->worker < 0) {
@@ -344,12 +347,13 @@ static bool notifications_fit(void)
 	       sizes.seccomp_notif_resp <= sizeof(union notification) && sizes.seccomp_data == sizeof(struct seccomp_data);
 }
 
-_Noreturn void renames_supervise(int listener, int landlock_fd, const struct seccomp_program *prog, bool distrust)
+_Noreturn void renames_supervise(int listener, int landlock_fd, int lock, const struct seccomp_program *prog, bool distrust)
 {
 	static struct supervisor s; /* one per process; keeps the stack small */
-	int keep[] = {0, 1, 2, listener, landlock_fd};
+	int keep[] = {0, 1, 2, listener, landlock_fd, lock};
 	s.listener = listener;
 	s.landlock_fd = landlock_fd;
+	s.lock = lock;
 	s.narrowed.anybody = distrust;
 	prctl(PR_SET_NAME, "cordon-renames", 0, 0, 0);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

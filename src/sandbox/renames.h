@@ -50,9 +50,9 @@ void renames_decline(int listener);
 
 /*
  * In a child of init that has the command's user and limits, and CAP_SYS_PTRACE. distrust: an earlier one was killed, and with it the
- * knowledge of who confined itself: nobody is helped any more. landlock_fd -1: none.
+ * knowledge of who confined itself: nobody is helped any more. landlock_fd -1: none. lock: a file that all supervisors of a sandbox share.
  */
-_Noreturn void renames_supervise(int listener, int landlock_fd, const struct seccomp_program *prog, bool distrust);
+_Noreturn void renames_supervise(int listener, int landlock_fd, int lock, const struct seccomp_program *prog, bool distrust);
 
 /*
  * What rename(2) would do to the directory old_name, on a file system that refuses to; both directories must be of one mount. flags: 0 or

@@ -8,6 +8,7 @@
 #ifndef CORDON_SANDBOX_SPEC_H
 #define CORDON_SANDBOX_SPEC_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,13 +50,20 @@ struct string_list {
 	uint32_t count;
 };
 
-/* The items of setup_op.layers; all but the first are relative to it. With one layer and no seed, the upper is all there is, and is bound. */
+/*
+ * The items of setup_op.layers; all but the first are relative to it. With one layer and no seed, the upper is all there is, and is bound. And where the
+ * working directory is the upper itself there is no overlay, whatever the seed (which is held against the rules all the same): the upper is a plain
+ * tree, a full copy. Where mounts cannot be idmapped, it belongs to the sandbox's own ids on disk: its top is given to them.
+ */
 enum layered_item {
 	LAYERED_STAGE, /* the host directory that holds the layers; "": the sandbox's own scratch directory */
 	LAYERED_UPPER, /* the layer that is written */
 	LAYERED_WORK,  /* overlayfs' own directory beside it */
 	LAYERED_LOWER, /* this and the following: sealed layers, topmost first */
 };
+
+/* sys_errno of an error that says: layers cannot be mounted there (overlayfs or an idmapped mount was refused), a plain tree could be. */
+#define LAYERED_REFUSED EMEDIUMTYPE
 
 struct setup_op {
 	enum op_kind kind;

@@ -138,7 +138,9 @@ bool watch_walk_step(struct watch_walk *w, unsigned entries)
 		entries--;
 		if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0)
 			continue;
-		if (fstatat(w->fd, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_dev != w->dev)
+		if (fstatat(w->fd, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode) && st.st_dev != w->dev) /* files of one overlay can have several numbers */
 			continue;
 		w->files++;
 		w->bytes += (uint64_t)st.st_blocks * 512 / (S_ISDIR(st.st_mode) || st.st_nlink < 2 ? 1 : st.st_nlink);

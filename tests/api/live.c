@@ -138,8 +138,12 @@ static void test_execs(const struct scene *t)
 	check(count_layers(NULL) == layers && d.before[0] == '\0' && d.after[0] == '\0', "one that changes nothing leaves no layer");
 
 	d = run_line(s, "echo one >new; echo changed >file; rm other; chmod 600 dir/in");
-	check(ended_so(&d, 0, "committed") && strcmp(d.changes, "mode dir/in, modify file, add new, delete other") == 0,
-	      "one that succeeds is kept, and its changes are listed (%s)", d.changes);
+	/* overlayfs splits the names of a file that is changed, a copy does not */
+	const char *forced = getenv("CORDON_LAYERS");
+	const char *want = forced && strcmp(forced, "copy") == 0 ? "mode dir/in, mode dir/twin, modify file, add new, delete other"
+	                                                         : "mode dir/in, modify file, add new, delete other";
+	check(ended_so(&d, 0, "committed") && strcmp(d.changes, want) == 0, "one that succeeds is kept, and its changes are listed (%s)",
+	      d.changes);
 	check(strlen(d.after) == 20 && strcmp(d.before, d.after) != 0 && count_layers("kind exec") == 1, "as one layer");
 	check(prints(s, "cat new file; ls", "one\nchanged\ndir\nfile\nnew\n"), "which the next one sees");
 	check(host_unchanged(t), "the host's directory is as it was");

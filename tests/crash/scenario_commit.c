@@ -192,6 +192,14 @@ static struct identity expected(void *arg, const char *path)
 	return identities_get(arg, path);
 }
 
+/* Where the key is: the directory above. */
+static const char *home_of(int base)
+{
+	static char path[32];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", base);
+	return path;
+}
+
 static int commit(int base, unsigned flags)
 {
 	struct cordon_error err = {0};
@@ -207,7 +215,8 @@ static int commit(int base, unsigned flags)
 		MUST(identity_now(work, changes.items[i].path, &id, &err) == 0);
 		MUST(identities_put(known, changes.items[i].path, &id, &err) == 0);
 	}
-	struct commit_request r = {.target = work,
+	struct commit_request r = {.home = home_of(base),
+	                           .target = work,
 	                           .target_path = "work",
 	                           .before = &before,
 	                           .after = &after,
@@ -233,7 +242,7 @@ static int recover(int base)
 	struct cordon_error err = {0};
 	enum commit_recovered what;
 	_cleanup_fd_ int work = tree_open(base, "work");
-	int r = commit_recover(work, "work", &what, &err);
+	int r = commit_recover(work, "work", home_of(base), &what, &err);
 	if (r < 0)
 		fprintf(stderr, "%s\n", err.message);
 	return r < 0 ? 99 : (int)what;

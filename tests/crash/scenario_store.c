@@ -118,8 +118,8 @@ static void nothing_to_tear_down(int base)
 	(void)base;
 }
 
-/* A sandbox that stands on DEPTH layers. */
-static void reset_chain(int base)
+/* A sandbox that stands on DEPTH layers, of which it made those from `own` on. The others are needed for nothing but what they stand under. */
+static void make_chain(int base, int own)
 {
 	struct store s;
 	struct box b = {.uid = UINT32_MAX, .gid = UINT32_MAX};
@@ -129,7 +129,7 @@ static void reset_chain(int base)
 	MUST(box_create(&s, &b, &err) == 0);
 	for (int i = 0; i < DEPTH; i++) {
 		begin(&s, i, id);
-		MUST(seal(&s, id, b.head, b.id) == 0);
+		MUST(seal(&s, id, b.head, i < own ? "" : b.id) == 0);
 		memcpy(b.head, id, sizeof(id));
 	}
 	MUST(box_save(&s, &b, &err) == 0);
@@ -137,6 +137,11 @@ static void reset_chain(int base)
 	note(base, "head", b.head);
 	box_free(&b);
 	store_close(&s);
+}
+
+static void reset_chain(int base)
+{
+	make_chain(base, 0);
 }
 
 /* … and has an open one. */
@@ -156,12 +161,12 @@ static void reset_open(int base)
 	store_close(&s);
 }
 
-/* … and layers beside it that no sandbox needs. */
+/* One that was forked from a sandbox that is gone, and layers beside it that no sandbox needs. */
 static void reset_garbage(int base)
 {
 	struct store s;
 	char id[LAYER_ID_LEN + 1], parent[LAYER_ID_LEN + 1] = "";
-	reset_chain(base);
+	make_chain(base, DEPTH / 2);
 	open_store(base, &s);
 	for (int i = 0; i < 4; i++) {
 		begin(&s, i, id);

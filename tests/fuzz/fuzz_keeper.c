@@ -63,6 +63,21 @@ static void try_request(const void *data, size_t size)
 	request_free(&r);
 }
 
+static void try_progress(const void *data, size_t size)
+{
+	_cleanup_buf_ struct buf again = {0};
+	struct cordon_error err = {0};
+	uint64_t done, total;
+
+	if (progress_decode(data, size, &done, &total, &err) < 0) {
+		must_explain(&err);
+		return;
+	}
+	MUST(done <= total);
+	progress_encode(done, total, &again);
+	must_be_same(&again, data, size);
+}
+
 static void try_reply(const void *data, size_t size)
 {
 	_cleanup_buf_ struct buf again = {0};
@@ -76,6 +91,8 @@ static void try_reply(const void *data, size_t size)
 	MUST(r.event > 0 && r.event < KEEPER_EVENT_COUNT && (r.event != KEEPER_STARTED || r.text));
 	reply_encode(&r, &again);
 	must_be_same(&again, data, size);
+	if (r.event == KEEPER_PROGRESS)
+		try_progress(r.data, r.len);
 	reply_free(&r);
 }
 
@@ -162,6 +179,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	seed_reply(dir, "ok", &(struct keeper_reply){.event = KEEPER_OK, .status = 1, .items = {words, 3}});
 	seed_reply(dir, "output", &(struct keeper_reply){.event = KEEPER_OUTPUT, .status = CORDON_STDERR, .data = "x\n", .len = 2});
 	seed_reply(dir, "started", &(struct keeper_reply){.event = KEEPER_STARTED, .text = "abcdefghij0123456789"});
+	progress_encode(1 << 20, 1 << 30, &b);
+	seed_reply(dir, "progress", &(struct keeper_reply){.event = KEEPER_PROGRESS, .data = b.data, .len = b.len});
+	b.len = 0;
 	result_encode(&result, &b);
 	seed_write(dir, "result", KIND_RESULT, b.data, b.len);
 	return 0;

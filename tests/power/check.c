@@ -47,9 +47,9 @@ static const char *recover(int target)
 {
 	static struct cordon_error err;
 	enum commit_recovered what;
-	if (commit_recover(target, TARGET, &what, &err) < 0)
+	if (commit_recover(target, TARGET, STORE, &what, &err) < 0)
 		return err.message;
-	if (commit_recover(target, TARGET, &what, &err) < 0)
+	if (commit_recover(target, TARGET, STORE, &what, &err) < 0)
 		return err.message;
 	return what == RECOVERED_NOTHING ? NULL : "recovery does not come to an end";
 }

@@ -205,7 +205,8 @@ static int commit(int target)
 		MUST(identity_now(target, changes.items[i].path, &id, &err) == 0);
 		MUST(identities_put(known, changes.items[i].path, &id, &err) == 0);
 	}
-	struct commit_request r = {.target = target,
+	struct commit_request r = {.home = STORE,
+	                           .target = target,
 	                           .target_path = TARGET,
 	                           .before = &before,
 	                           .after = &after,
@@ -220,7 +221,7 @@ static int recover(int target)
 {
 	struct cordon_error err = {0};
 	enum commit_recovered what;
-	return complain(commit_recover(target, TARGET, &what, &err), &err);
+	return complain(commit_recover(target, TARGET, STORE, &what, &err), &err);
 }
 
 /* What the directory is now: the new tree (true) or the old one. Anything else is no matter of power loss, but wrong all the same. */

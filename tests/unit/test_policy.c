@@ -10,6 +10,7 @@
 
 #include "base/glob.h"
 #include "base/util.h"
+#include "assert_list.h"
 #include "policy/policy.h"
 #include "alloc.h"
 
@@ -30,22 +31,6 @@ static int tear_down(void **state)
 	policy_clear(&policy);
 	return 0;
 }
-
-static void assert_list(const struct strlist *list, const char *const *expected)
-{
-	size_t n = 0;
-
-	for (; expected[n]; n++) {
-		assert_true(n < list->count);
-		assert_string_equal(list->items[n], expected[n]);
-	}
-	assert_int_equal(list->count, n);
-	if (n > 0)
-		assert_null(list->items[n]);
-	else
-		assert_null(list->items);
-}
-#define ASSERT_LIST(list, ...) assert_list(list, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
 static void assert_refused(const char *key, const char *value, const char *message)
 {

@@ -14,23 +14,19 @@
 
 #define LAYERS_MAX 4
 
-int base = -1, host = -1, inside = -1;
+int host = -1, inside = -1;
 struct commit_report report;
 struct cordon_error err;
 struct identities *known;
 
-static char path[64];
 static int layers[LAYERS_MAX]; /* the newest first */
 static size_t layer_count;
 static int seed = -1; /* -1: the host's directory */
 
 int begin(void **state)
 {
-	umask(022);
-	snprintf(path, sizeof(path), "/var/tmp/cordon-commit-XXXXXX");
-	if (!mkdtemp(path))
+	if (base_make(state) < 0)
 		return -1;
-	base = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	put_dir(base, "host", 0755);
 	host = tree_open(base, "host");
 	err = (struct cordon_error){0};
@@ -47,11 +43,10 @@ int end(void **state)
 	cleanup_fd(&seed);
 	seed = -1;
 	close(host);
-	close(base);
 	inside = -1;
 	commit_report_free(&report);
 	identities_free(known);
-	return fs_remove_tree(AT_FDCWD, path, NULL);
+	return base_remove(state);
 }
 
 /* ---- inside ------------------------------------------------------------------------------------------------------------------- */
@@ -136,6 +131,7 @@ int commit_with(struct options o)
 	view_of(0, &after);
 	assert_ok(changes_between(&before, &after, &changes, &err));
 	struct commit_request r = {
+		.home = base_path,
 		.target = host,
 		.target_path = "the host",
 		.before = &before,

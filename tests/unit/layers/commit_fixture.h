@@ -18,9 +18,10 @@
 #include <cmocka.h>
 
 #include "../../crash/crash.h"
+#include "base_dir.h"
 #include "layers/commit.h"
 
-extern int base, host, inside;
+extern int host, inside;
 extern struct commit_report report;
 extern struct cordon_error err;
 extern struct identities *known;

@@ -20,27 +20,11 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "base_dir.h"
 #include "layers/view_parts.h"
 #include "listing.h"
 
-static int base = -1; /* a directory of our own */
-static char base_path[] = "/tmp/cordon-changes-XXXXXX";
 static int seed = -1, lower = -1, upper = -1;
-
-static int set_up_group(void **state)
-{
-	umask(022);
-	if (!mkdtemp(base_path))
-		return -1;
-	base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return base < 0 ? -1 : 0;
-}
-
-static int tear_down_group(void **state)
-{
-	close(base);
-	return fs_remove_tree(AT_FDCWD, base_path, NULL);
-}
 
 static int set_up(void **state)
 {
@@ -454,5 +438,5 @@ int main(void)
 		test(test_a_layer_that_was_replaced_by_a_link_leads_nowhere),
 	};
 
-	return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+	return cmocka_run_group_tests(tests, base_make, base_remove);
 }

@@ -22,30 +22,13 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "base_dir.h"
 #include "model.h"
 
 #define CASES 300
 #define KERNEL_CASES 60
 #define COMMAND_ROUNDS 30
 #define LAYERS 6
-
-static int base = -1; /* a directory of our own */
-static char base_path[] = "/tmp/cordon-changes-XXXXXX";
-
-static int set_up_group(void **state)
-{
-	umask(022);
-	if (!mkdtemp(base_path))
-		return -1;
-	base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return base < 0 ? -1 : 0;
-}
-
-static int tear_down_group(void **state)
-{
-	close(base);
-	return fs_remove_tree(AT_FDCWD, base_path, NULL);
-}
 
 /* ---- against a model ---------------------------------------------------------------------------------------------------------- */
 
@@ -411,5 +394,5 @@ int main(void)
 		cmocka_unit_test(test_what_overlayfs_makes_of_commands_is_understood),
 	};
 
-	return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+	return cmocka_run_group_tests(tests, base_make, base_remove);
 }

@@ -2,6 +2,7 @@
 /* What a commit does to the host when nothing stands in its way. Conflicts are in test_commit_conflicts.c, kills in tests/crash. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,6 +241,8 @@ static void test_what_the_directory_would_give_to_new_files_is_not_kept(void **s
 static void test_odd_names_and_very_deep_ones(void **state)
 {
 	char long_name[256];
+	/* 10,000 bytes of path; but valgrind takes a while for each system call, and there it is just more than the kernel takes at once */
+	int depth = getenv("UNDER_VALGRIND") ? PATH_MAX / (int)strlen("directory/") + 1 : 1000;
 	memset(long_name, 'n', 255);
 	long_name[255] = '\0';
 	enter();
@@ -248,7 +251,7 @@ static void test_odd_names_and_very_deep_ones(void **state)
 	put_file(inside, "\xff\xfe", "x\n", 0644);
 	put_file(inside, " lead%41=,", "x\n", 0644);
 	_cleanup_fd_ int at = openat(inside, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	for (int i = 0; i < 1000; i++) { /* 10,000 bytes of path */
+	for (int i = 0; i < depth; i++) {
 		assert_int_equal(mkdirat(at, "directory", 0755), 0);
 		int next = openat(at, "directory", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		assert_true(next >= 0);
@@ -258,10 +261,10 @@ static void test_odd_names_and_very_deep_ones(void **state)
 	put_file(at, "bottom", "deep\n", 0644);
 	leave();
 	must_commit((struct options){0});
-	assert_int_equal(report.applied, 1005);
+	assert_int_equal(report.applied, depth + 5);
 	cleanup_fd(&at);
 	at = openat(host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < depth; i++) {
 		int next = openat(at, "directory", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		assert_true(next >= 0);
 		close(at);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a commit refuses: the host's own changes, what runs by itself, what cannot be done. And what --force makes of it. */
+/* What a commit refuses: the host's own changes, and what cannot be done. And what --force makes of it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "commit_fixture.h"
@@ -344,152 +343,6 @@ static void test_a_forced_file_replaces_a_directory_of_the_hosts(void **state)
 	assert_string_equal(what_is(host, "f"), "changed\n");
 }
 
-/* ---- what runs by itself ------------------------------------------------------------------------------------------------------ */
-
-static void test_what_runs_by_itself_is_known_by_its_path(void **state)
-{
-	static const char *const yes[] = {
-		".git/hooks/pre-commit",
-		".git/config",
-		".git",
-		"sub/.git",
-		"sub/.git/config",
-		".GIT/Hooks/post-checkout",
-		".git/modules/lib/config",
-		".git/modules/a/b/hooks/x",
-		".git/worktrees/w/commondir",
-		".git/config.worktree",
-		".git/rebase-merge/git-rebase-todo",
-		".git/objects/.git/config",
-		".envrc",
-		"deep/down/.envrc",
-		".direnv/x",
-		".vscode/tasks.json",
-		".vscode",
-		"a/.vscode/settings.json",
-		"x.code-workspace",
-		".idea/workspace.xml",
-		".claude/settings.json",
-		".cursor/mcp.json",
-		".mcp.json",
-		".bashrc",
-		".zshenv",
-		".profile",
-		".config/fish/config.fish",
-		".npmrc",
-		".yarnrc.yml",
-		".pre-commit-config.yaml",
-		".husky/pre-commit",
-		".github/workflows/ci.yml",
-		".gitlab-ci.yml",
-		".ssh/authorized_keys",
-		".netrc",
-		"venv/lib/python3.11/site-packages/x.pth",
-		"sitecustomize.py",
-		".devcontainer/devcontainer.json",
-		"Jenkinsfile",
-		".gdbinit",
-		".gitconfig",
-	};
-	static const char *const no[] = {
-		".git/HEAD",
-		".git/index",
-		".git/objects/ab/cdef",
-		".git/objects/pack/pack-1.idx",
-		".git/refs/heads/main",
-		".git/logs/HEAD",
-		".git/logs/refs/heads/config",
-		".git/packed-refs",
-		".git/COMMIT_EDITMSG",
-		".git/ORIG_HEAD",
-		".git/modules/a/b/refs/heads/x",
-		".git/worktrees/w/index",
-		".gitignore",
-		".gitattributes",
-		".gitmodules",
-		"git/config",
-		"src/config",
-		"hooks/pre-commit",
-		"Makefile",
-		"package.json",
-		"a.git/x",
-		"model.pth",
-		"site-packages/x.py",
-		"bashrc",
-		"x.bashrc",
-		".github/ISSUE_TEMPLATE.md",
-		"vscode/tasks.json",
-	};
-	const char *why;
-	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
-		if (!commit_is_autorun(yes[i], S_IFREG | 0644, &why) || !why)
-			fail_msg("%s was let through", yes[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
-		if (commit_is_autorun(no[i], S_IFREG | 0644, &why))
-			fail_msg("%s: %s", no[i], why);
-	assert_true(commit_is_autorun("tool", S_IFREG | 04755, &why));
-	assert_true(commit_is_autorun("tool", S_IFREG | 02755, &why));
-	assert_false(commit_is_autorun("dir", S_IFDIR | 02755, &why));
-	assert_true(commit_is_autorun(".git/hooks", S_IFLNK | 0777, &why));
-}
-
-static void test_a_hook_is_refused_unless_it_is_asked_for(void **state)
-{
-	put_file(host, ".git/HEAD", "ref: x\n", 0644);
-	enter();
-	put_file(inside, ".git/hooks/pre-commit", "#!/bin/sh\n", 0755);
-	put_file(inside, ".git/objects/ab/c", "blob\n", 0444);
-	leave();
-	assert_refused(plain, ".git/hooks/pre-commit", REFUSED_AUTORUN, "runs by itself");
-	assert_refused((struct options){.flags = COMMIT_FORCE}, ".git/hooks/pre-commit", REFUSED_AUTORUN, "runs by itself");
-	must_commit((struct options){.flags = COMMIT_AUTORUN});
-	assert_host_is_inside();
-}
-
-static void test_a_hook_may_be_deleted(void **state)
-{
-	put_file(host, ".git/hooks/pre-commit", "#!/bin/sh\n", 0755);
-	enter();
-	remove_path(inside, ".git/hooks/pre-commit");
-	leave();
-	must_commit(plain);
-}
-
-static void test_a_new_mode_can_make_a_file_run_by_itself(void **state)
-{
-	put_file(host, "tool", "x\n", 0755);
-	enter();
-	assert_int_equal(fchmodat(inside, "tool", 04755, 0), 0);
-	leave();
-	assert_refused(plain, "tool", REFUSED_AUTORUN, "rights of its owner");
-}
-
-/* git takes any directory with HEAD, objects and refs for a repository. */
-static void test_a_repository_by_another_name_is_seen(void **state)
-{
-	put_file(host, "lib/HEAD", "ref: refs/heads/main\n", 0644);
-	put_dir(host, "lib/refs", 0755);
-	enter();
-	put_dir(inside, "lib/objects", 0755);
-	put_file(inside, "lib/config", "[core]\n\tfsmonitor = evil\n", 0644);
-	put_file(inside, "src/config", "harmless\n", 0644);
-	leave();
-	assert_refused(plain, "lib/config", REFUSED_AUTORUN, "git");
-}
-
-static void test_a_file_with_capabilities_is_refused(void **state)
-{
-	/* struct vfs_cap_data, version 2: cap_setuid, permitted and effective */
-	static const unsigned char caps[] = {1, 0, 0, 2, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-	need_root();
-	enter();
-	put_file(inside, "tool", "x\n", 0755);
-	_cleanup_fd_ int fd = openat(inside, "tool", O_RDONLY | O_CLOEXEC);
-	assert_int_equal(fsetxattr(fd, "security.capability", caps, sizeof(caps), 0), 0);
-	leave();
-	assert_refused(plain, "tool", REFUSED_AUTORUN, "capabilities");
-}
-
 /* ---- what cannot be done ------------------------------------------------------------------------------------------------------ */
 
 static void test_the_name_of_a_stage_is_refused_everywhere(void **state)
@@ -600,12 +453,6 @@ int main(void)
 		TEST(test_a_forced_deletion_takes_the_hosts_new_files_too),
 		TEST(test_a_forced_file_gets_back_the_directory_that_the_host_deleted),
 		TEST(test_a_forced_file_replaces_a_directory_of_the_hosts),
-		TEST(test_what_runs_by_itself_is_known_by_its_path),
-		TEST(test_a_hook_is_refused_unless_it_is_asked_for),
-		TEST(test_a_hook_may_be_deleted),
-		TEST(test_a_new_mode_can_make_a_file_run_by_itself),
-		TEST(test_a_repository_by_another_name_is_seen),
-		TEST(test_a_file_with_capabilities_is_refused),
 		TEST(test_the_name_of_a_stage_is_refused_everywhere),
 		TEST(test_a_mount_point_is_neither_deleted_nor_replaced),
 		TEST(test_a_directory_that_one_may_not_write_to_is_told_before),

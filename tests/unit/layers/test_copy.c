@@ -25,28 +25,16 @@
 #include "../../crash/crash.h"
 #include "base/fs.h"
 #include "base/util.h"
+#include "base_dir.h"
 #include "layers/copy.h"
 #include "layers/filemeta.h"
 
-static int base;
-static char base_path[64];
 static struct cordon_error err;
 
 static int begin(void **state)
 {
-	umask(022);
 	err = (struct cordon_error){0};
-	snprintf(base_path, sizeof(base_path), "/var/tmp/cordon-copy-XXXXXX");
-	if (!mkdtemp(base_path))
-		return -1;
-	base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return base < 0 ? -1 : 0;
-}
-
-static int end(void **state)
-{
-	close(base);
-	return fs_remove_tree(AT_FDCWD, base_path, NULL);
+	return base_make(state);
 }
 
 static void ok(int r)
@@ -426,7 +414,7 @@ static void test_metadata_survives_as_text(void **state)
 	file_meta_free(&again);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, base_remove)
 
 int main(void)
 {

@@ -18,29 +18,13 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "base/util.h"
+#include "base_dir.h"
 #include "layers/diff.h"
 #include "listing.h"
 
 #define PATCH_CASES 60
 
-static int base = -1; /* a directory of our own */
-static char base_path[] = "/tmp/cordon-diff-XXXXXX";
 static int old = -1, new = -1;
-
-static int set_up_group(void **state)
-{
-	umask(022);
-	if (!mkdtemp(base_path))
-		return -1;
-	base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return base < 0 ? -1 : 0;
-}
-
-static int tear_down_group(void **state)
-{
-	close(base);
-	return fs_remove_tree(AT_FDCWD, base_path, NULL);
-}
 
 static int set_up(void **state)
 {
@@ -512,5 +496,5 @@ int main(void)
 		test(test_the_table_is_the_one_git_prints),
 	};
 
-	return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+	return cmocka_run_group_tests(tests, base_make, base_remove);
 }

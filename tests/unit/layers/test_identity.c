@@ -18,21 +18,18 @@
 #include "../../crash/crash.h"
 #include "base/fs.h"
 #include "base/util.h"
+#include "base_dir.h"
 #include "layers/filemeta.h"
 #include "layers/identity.h"
 
-static int base, seed;
-static char base_path[64];
+static int seed;
 static struct cordon_error err;
 
 static int begin(void **state)
 {
-	umask(022);
 	err = (struct cordon_error){0};
-	snprintf(base_path, sizeof(base_path), "/var/tmp/cordon-identity-XXXXXX");
-	if (!mkdtemp(base_path))
+	if (base_make(state) < 0)
 		return -1;
-	base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	put_file(base, "seed/d/f", "f\n", 0644);
 	put_file(base, "seed/other", "o\n", 0644);
 	seed = tree_open(base, "seed");
@@ -42,8 +39,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	close(seed);
-	close(base);
-	return fs_remove_tree(AT_FDCWD, base_path, NULL);
+	return base_remove(state);
 }
 
 static void ok(int r)

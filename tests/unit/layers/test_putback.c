@@ -15,11 +15,11 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "base_dir.h"
 #include "layers/putback.h"
 
-static char base_path[] = "/tmp/cordon-putback-XXXXXX";
-static int base = -1, want_dir = -1, tree = -1, outside = -1;
-static const struct putback_ids own = {.mapped = false};
+static int want_dir = -1, tree = -1, outside = -1;
+static const struct layer_ids own = {.mapped = false};
 static struct cordon_error err;
 
 static int directory(const char *name)
@@ -33,10 +33,8 @@ static int directory(const char *name)
 static int set_up(void **state)
 {
 	err = (struct cordon_error){0};
-	memcpy(base_path + strlen(base_path) - 6, "XXXXXX", 6);
-	if (!mkdtemp(base_path))
+	if (base_make(state) < 0)
 		return -1;
-	base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	want_dir = directory("want");
 	tree = directory("tree");
 	outside = directory("outside");
@@ -45,10 +43,10 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	const int fds[] = {base, want_dir, tree, outside};
+	const int fds[] = {want_dir, tree, outside};
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		close(fds[i]);
-	return fs_remove_tree(AT_FDCWD, base_path, NULL);
+	return base_remove(state);
 }
 
 static void put(int dir, const char *path, const char *text)

@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "base/id.h"
 #include "base/util.h"
+#include "base_dir.h"
 #include "layers/record.h"
 #include "policy/policy.h"
 
@@ -253,22 +254,6 @@ static void test_what_a_damaged_record_still_says_is_kept(void **state)
 
 /* ---- files -------------------------------------------------------------------------------------------------------------------- */
 
-static char base_path[32];
-static int base = -1;
-
-static int set_up(void **state)
-{
-	snprintf(base_path, sizeof(base_path), "/tmp/cordon-record-XXXXXX");
-	base = mkdtemp(base_path) ? open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	return base < 0 ? -1 : 0;
-}
-
-static int tear_down(void **state)
-{
-	close(base);
-	return fs_remove_tree(AT_FDCWD, base_path, NULL);
-}
-
 static void assert_file_damaged(const char *name, const char *words)
 {
 	struct thing out = {0};
@@ -354,9 +339,9 @@ int main(void)
 		cmocka_unit_test(test_another_version_is_told_apart_from_damage),
 		cmocka_unit_test(test_unknown_keys_are_skipped_and_not_written_again),
 		cmocka_unit_test(test_what_a_damaged_record_still_says_is_kept),
-		cmocka_unit_test_setup_teardown(test_files_are_replaced_whole_and_leave_no_temporary_names, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_no_record_at_all_is_damaged_or_missing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_record_over_the_limit_is_not_written, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_files_are_replaced_whole_and_leave_no_temporary_names, base_make, base_remove),
+		cmocka_unit_test_setup_teardown(test_what_is_no_record_at_all_is_damaged_or_missing, base_make, base_remove),
+		cmocka_unit_test_setup_teardown(test_a_record_over_the_limit_is_not_written, base_make, base_remove),
 		cmocka_unit_test(test_temporary_names_tell_whether_their_maker_lives),
 	};
 

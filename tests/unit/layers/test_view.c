@@ -19,30 +19,14 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "base_dir.h"
 #include "layers/view_parts.h"
 #include "listing.h"
 
 #define RACE_ROUNDS 150
 
-static int base = -1; /* a directory of our own */
-static char base_path[] = "/tmp/cordon-view-XXXXXX";
 static int seed = -1, lower = -1, upper = -1;
 static struct view v; /* [upper, lower, seed] */
-
-static int set_up_group(void **state)
-{
-	umask(022);
-	if (!mkdtemp(base_path))
-		return -1;
-	base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return base < 0 ? -1 : 0;
-}
-
-static int tear_down_group(void **state)
-{
-	close(base);
-	return fs_remove_tree(AT_FDCWD, base_path, NULL);
-}
 
 static int set_up(void **state)
 {
@@ -554,5 +538,5 @@ int main(void)
 		test(test_a_view_of_the_store_has_the_open_layer_on_top_and_the_seed_below),
 	};
 
-	return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
+	return cmocka_run_group_tests(tests, base_make, base_remove);
 }

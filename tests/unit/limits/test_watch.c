@@ -67,7 +67,7 @@ static void pid1(int sock, unsigned uid, unsigned gid, int (*body)(int))
 	bool ok = write_file("/proc/self/uid_map", map);
 	snprintf(map, sizeof(map), "0 %u 1", gid);
 	ok = ok && write_file("/proc/self/gid_map", map) && setsid() >= 0;
-	ok = ok && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("proc", "/proc", "proc", 0, NULL) == 0;
+	ok = ok && mount("", "/", "", MS_REC | MS_PRIVATE, NULL) == 0 && mount("proc", "/proc", "proc", 0, NULL) == 0;
 	if (uid != 0) /* as watch.h asks for */
 		setpriority(PRIO_PROCESS, 0, 19);
 	int proc_fd = ok ? open("/proc", O_RDONLY | O_DIRECTORY) : -1;
