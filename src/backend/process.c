@@ -145,7 +145,8 @@ static int plan_mounts_in_trees(struct plan *p, const struct cordon_sandbox_opti
 	for (size_t i = 0; i < o->mount_count; i++) {
 		const char *guest = o->mounts[i].guest;
 		bool inside = fs_path_within(guest, "/home/user");
-		for (uint32_t k = 0; k < p->op_count && !inside; k++) /* planned before: /app and, if it is shown there, the workspace's own path */
+		for (uint32_t k = 0; k < p->op_count && !inside;
+		     k++) /* planned before: /app and, if it is shown there, the workspace's own path */
 			inside = p->ops[k].kind != OP_BIND && fs_path_within(guest + 1, p->ops[k].target);
 		if (inside && plan_mount(p, &o->mounts[i], err) < 0)
 			return -1;

@@ -48,8 +48,7 @@ static void compress(uint32_t state[8], const unsigned char block[64])
 void sha256_begin(struct sha256 *s)
 {
 	/* the first 32 bits of the fractional parts of the square roots of the first 8 primes */
-	*s = (struct sha256){
-		.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+	*s = (struct sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
 void sha256_add(struct sha256 *s, const void *data, size_t len)

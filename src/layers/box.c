@@ -19,7 +19,8 @@
 #include "layers/record.h"
 #include "layers/store_parts.h"
 
-#define BOX_RECORD "sandbox" /* in a box's directory */
+#define BOX_RECORD "sandbox"    /* in a box's directory */
+#define BOX_SOON "sandbox.soon" /* a later one, that was not waited for */
 #define BOX_LOCK "lock"
 #define BOX_LOGS "logs"
 #define WHO_MAX 256
@@ -63,6 +64,21 @@ void box_free(struct box *b)
 
 /* ---- records ------------------------------------------------------------------------------------------------------------------ */
 
+/* What was saved last, if that was without waiting for the disk. Should it be damaged, the other still is what it was before. */
+static void load_soon(struct store *s, const char *id, struct box *out)
+{
+	char path[STORE_PATH_MAX];
+	struct box later = {0};
+	store_path(path, id, BOX_SOON);
+	bool newer = record_read(s->boxes_fd, path, &box_record, &later, NULL) == 0 && strcmp(later.id, id) == 0;
+	if (newer) {
+		box_free(out);
+		*out = later;
+	} else {
+		box_free(&later);
+	}
+}
+
 /* Leaves in *out what could be read of a damaged record; to be freed even after a failure. */
 static int load_box(struct store *s, const char *id, struct box *out, struct cordon_error *err)
 {
@@ -70,6 +86,8 @@ static int load_box(struct store *s, const char *id, struct box *out, struct cor
 	if (store_check_id(id, err) < 0)
 		return -1;
 	int r = record_load(s->boxes_fd, id, &box_record, out, out->id, err);
+	if (r == 0)
+		load_soon(s, id, out);
 	return r <= 0 ? r : record_missing(s->boxes_fd, id, &box_record, err);
 }
 
@@ -106,15 +124,30 @@ static int check_head(struct store *s, const struct box *b, struct cordon_error 
 	                       : err_sys(err, "cannot examine %s", path);
 }
 
-int box_save(struct store *s, const struct box *b, struct cordon_error *err)
+static int save(struct store *s, const struct box *b, bool soon, struct cordon_error *err)
 {
 	_cleanup_fd_ int dir = box_open_dir(s, b->id, err);
 	if (dir < 0)
 		return -1;
 	_cleanup_fd_ int lock = store_lock(s, false, err);
-	if (lock < 0 || check_head(s, b, err) < 0 || record_write(dir, BOX_RECORD, &box_record, b, err) < 0)
-		return err_wrap(err, "cannot save sandbox %s", b->id);
-	return 0;
+	int r = lock < 0 || check_head(s, b, err) < 0 ? -1 : 0;
+	if (r == 0 && soon)
+		r = record_write_soon(dir, BOX_SOON, &box_record, b, err);
+	else if (r == 0 && unlinkat(dir, BOX_SOON, 0) < 0 && errno != ENOENT) /* on the disk with the record that takes its place */
+		r = err_sys(err, "cannot remove " BOX_SOON);
+	else if (r == 0)
+		r = record_write(dir, BOX_RECORD, &box_record, b, err);
+	return r < 0 ? err_wrap(err, "cannot save sandbox %s", b->id) : 0;
+}
+
+int box_save(struct store *s, const struct box *b, struct cordon_error *err)
+{
+	return save(s, b, false, err);
+}
+
+int box_save_soon(struct store *s, const struct box *b, struct cordon_error *err)
+{
+	return save(s, b, true, err);
 }
 
 /* ---- creation ----------------------------------------------------------------------------------------------------------------- */

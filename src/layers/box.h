@@ -3,6 +3,7 @@
  * A sandbox on disk: $CORDON_HOME/sandboxes/ID/ with
  *
  *   sandbox       what it is, text, one "key value" per line, written by rename
+ *   sandbox.soon  a later one that was not waited for: a loss of power may take it, and then `sandbox` counts
  *   lock          whoever changes the sandbox holds an exclusive flock on it; its text says who ("exec PID make test")
  *   committed     what the host's files were right after our own commits (identity.h)
  *   keeper        socket of the process that keeps it alive, while it is live
@@ -43,6 +44,8 @@ void box_free(struct box *b);
 int box_create(struct store *s, struct box *b, struct cordon_error *err);
 /* The record of a box that exists; the caller holds its lock. CORDON_ERR_NOT_FOUND if the box or its head does not exist (any more). */
 int box_save(struct store *s, const struct box *b, struct cordon_error *err);
+/* The same, but after a loss of power it may be what it was before: for what is undone, where nothing is lost by that. */
+int box_save_soon(struct store *s, const struct box *b, struct cordon_error *err);
 int box_load(struct store *s, const char *id, struct box *out, struct cordon_error *err);
 
 /* By id, by a unique beginning of one (4 letters at least), or by name. CORDON_ERR_NOT_FOUND names the nearest ones in the hint. */

@@ -197,6 +197,12 @@ int box_find_layer(struct store *s, const struct box *b, const char *what, char 
 		snprintf(id, LAYER_ID_LEN + 1, "%s", head ? b->head : "");
 		return 0;
 	}
+	/* a whole id of a layer of its own needs no search, however long the history is; a name cannot have that form */
+	_cleanup_layer_ struct layer own = {0};
+	if (id_valid(what) && layer_read(s, what, &own, NULL) == 0 && strcmp(own.sandbox, b->id) == 0) {
+		memcpy(id, own.id, sizeof(own.id));
+		return 0;
+	}
 	if (layer_history(s, b->id, b->head, &layers, err) < 0)
 		return -1;
 	int r = find_layer(&layers, what, &at, err);

@@ -55,7 +55,8 @@ int commit_finish(int dir, const char *name, const struct commit_key *key, struc
 }
 
 /* The parts on other file systems, as far as they are known; `which` is the file that lists them. */
-static int discard(int dir, const char *name, int stage, const char *which, const struct commit_key *key, bool done, struct cordon_error *err)
+static int discard(int dir, const char *name, int stage, const char *which, const struct commit_key *key, bool done,
+                   struct cordon_error *err)
 {
 	_cleanup_manifest_ struct manifest m = {0};
 	if (manifest_load(stage, which, key, &m, err) < 0)
@@ -125,7 +126,8 @@ static int list_stages(int dir, struct strlist *out, struct cordon_error *err)
 	}
 }
 
-static int recover_all(int dir, const struct strlist *stages, const struct commit_key *key, enum commit_recovered *what, struct cordon_error *err)
+static int recover_all(int dir, const struct strlist *stages, const struct commit_key *key, enum commit_recovered *what,
+                       struct cordon_error *err)
 {
 	bool done;
 	for (size_t i = 0; i < stages->count; i++)

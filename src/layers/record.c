@@ -280,7 +280,7 @@ static int check_complete(const struct parser *p, bool ended, struct cordon_erro
 	if (!ended)
 		return err_set(err, CORDON_ERR_INPUT, "damaged: cut off after line %zu", p->line);
 	for (size_t i = 0; i < p->kind->count; i++)
-		if (p->kind->keys[i].type >= RECORD_INT && !(p->seen >> i & 1))
+		if (p->kind->keys[i].type >= RECORD_INT && p->kind->keys[i].size != RECORD_LATER && !(p->seen >> i & 1))
 			return err_set(err, CORDON_ERR_INPUT, "damaged: \"%s\" is missing", p->kind->keys[i].name);
 	return 0;
 }
@@ -420,15 +420,34 @@ int disk_write_out(int fd, bool one_journal)
 }
 
 /* O_EXCL: the name is ours alone. What could not be written completely is removed again. */
-static int write_temp(int dirfd, const char *temp, const struct buf *text, struct cordon_error *err)
+static int write_temp(int dirfd, const char *temp, const struct buf *text, bool wait, struct cordon_error *err)
 {
 	if (fs_write_file(dirfd, temp, text->data, text->len, 0600, err) < 0) {
 		unlinkat(dirfd, temp, 0);
 		return -1;
 	}
-	_cleanup_fd_ int fd = openat(dirfd, temp, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || disk_write_out(fd, disk_has_one_journal(fd)) < 0) {
+	_cleanup_fd_ int fd = wait ? openat(dirfd, temp, O_WRONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (wait && (fd < 0 || disk_write_out(fd, disk_has_one_journal(fd)) < 0)) {
 		err_sys(err, "cannot write %s to the disk", temp);
+		unlinkat(dirfd, temp, 0);
+		return -1;
+	}
+	return 0;
+}
+
+static int write_record(int dirfd, const char *name, const struct record_kind *kind, const void *record, bool wait,
+                        struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char temp[RECORD_TEMP_MAX];
+
+	record_format(kind, record, &text);
+	if (text.failed)
+		return err_set(err, CORDON_ERR_INPUT, "the record of this %s would be longer than 1 MiB", kind->name);
+	if (record_temp_name(temp, RECORD_TEMP, err) < 0 || write_temp(dirfd, temp, &text, wait, err) < 0)
+		return -1;
+	if (renameat(dirfd, temp, dirfd, name) < 0) {
+		err_sys(err, "cannot rename %s to %s", temp, name);
 		unlinkat(dirfd, temp, 0);
 		return -1;
 	}
@@ -437,22 +456,14 @@ static int write_temp(int dirfd, const char *temp, const struct buf *text, struc
 
 int record_write(int dirfd, const char *name, const struct record_kind *kind, const void *record, struct cordon_error *err)
 {
-	_cleanup_buf_ struct buf text = {0};
-	char temp[RECORD_TEMP_MAX];
+	if (write_record(dirfd, name, kind, record, true, err) < 0)
+		return -1;
+	return fsync(dirfd) < 0 ? err_sys(err, "cannot write the directory of %s to the disk", name) : 0;
+}
 
-	record_format(kind, record, &text);
-	if (text.failed)
-		return err_set(err, CORDON_ERR_INPUT, "the record of this %s would be longer than 1 MiB", kind->name);
-	if (record_temp_name(temp, RECORD_TEMP, err) < 0 || write_temp(dirfd, temp, &text, err) < 0)
-		return -1;
-	if (renameat(dirfd, temp, dirfd, name) < 0) {
-		err_sys(err, "cannot rename %s to %s", temp, name);
-		unlinkat(dirfd, temp, 0);
-		return -1;
-	}
-	if (fsync(dirfd) < 0)
-		return err_sys(err, "cannot write the directory of %s to the disk", name);
-	return 0;
+int record_write_soon(int dirfd, const char *name, const struct record_kind *kind, const void *record, struct cordon_error *err)
+{
+	return write_record(dirfd, name, kind, record, false, err);
 }
 
 /* ---- temporary names ---------------------------------------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ enum record_type {
 	RECORD_U64,
 	RECORD_WORD, /* an enum, written as one of `words`, of which there are `size` */
 };
+#define RECORD_LATER 1 /* as the size of a number: records of earlier versions do not have it, and then it is 0 */
 
 struct record_key {
 	const char *name; /* [a-z_]+ */
@@ -68,6 +69,8 @@ int record_load(int dirfd, const char *id, const struct record_kind *kind, void 
 int record_missing(int dirfd, const char *id, const struct record_kind *kind, struct cordon_error *err);
 /* Under a temporary name, on the disk, renamed to `name` in dirfd (which cannot be O_PATH), the directory synced. */
 int record_write(int dirfd, const char *name, const struct record_kind *kind, const void *record, struct cordon_error *err);
+/* The same without waiting for the disk: after a loss of power it may be the old one again, or damaged. */
+int record_write_soon(int dirfd, const char *name, const struct record_kind *kind, const void *record, struct cordon_error *err);
 
 /*
  * Getting files to the disk. One fsync(2) per file costs a commit of the journal and a flush of the disk's cache each. Where the file system

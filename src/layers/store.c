@@ -35,6 +35,7 @@ static const struct record_key layer_keys[] = {
 	{"exit", RECORD_INT, offsetof(struct layer, exit_code), 0, NULL},
 	{"changes", RECORD_U64, offsetof(struct layer, changes), 0, NULL},
 	{"bytes", RECORD_U64, offsetof(struct layer, bytes), 0, NULL},
+	{"disk", RECORD_U64, offsetof(struct layer, disk), RECORD_LATER, NULL},
 	{"name", RECORD_TEXT, offsetof(struct layer, name), 0, NULL},
 	{"note", RECORD_TEXT, offsetof(struct layer, note), 0, NULL},
 	{"command", RECORD_TEXT, offsetof(struct layer, command), 0, NULL},
@@ -336,10 +337,22 @@ int layer_update(struct store *s, const struct layer *l, struct cordon_error *er
 	return 0;
 }
 
-int layer_drop(struct store *s, const char *id, struct cordon_error *err)
+int layer_retire(struct store *s, const char *id, struct cordon_error *err)
 {
 	if (store_check_id(id, err) < 0 || store_retire(s->layers_fd, id, err) < 0)
 		return err_wrap(err, "cannot drop a layer");
+	return 0;
+}
+
+void layer_remove_retired(struct store *s, const char *id)
+{
 	store_remove_gone(s->layers_fd, id);
+}
+
+int layer_drop(struct store *s, const char *id, struct cordon_error *err)
+{
+	if (layer_retire(s, id, err) < 0)
+		return -1;
+	layer_remove_retired(s, id);
 	return 0;
 }

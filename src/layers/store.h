@@ -56,6 +56,7 @@ struct layer {
 	int64_t created_ms; /* since the epoch */
 	int exit_code;      /* of the exec; -1: none */
 	uint64_t changes, bytes;
+	uint64_t disk;               /* what it takes there: blocks, of hard links its share */
 	char *name, *note, *command; /* NULL: none; owned */
 };
 void layer_free(struct layer *l);
@@ -76,6 +77,9 @@ int layer_seal(struct store *s, const struct layer *l, struct cordon_error *err)
 int layer_update(struct store *s, const struct layer *l, struct cordon_error *err);
 /* Removes it, sealed or open. Quick: the rename is what counts, the tree is removed afterwards (also by the next collection). */
 int layer_drop(struct store *s, const char *id, struct cordon_error *err);
+/* The two halves of that. */
+int layer_retire(struct store *s, const char *id, struct cordon_error *err);
+void layer_remove_retired(struct store *s, const char *id);
 
 /*
  * CORDON_ERR_NOT_FOUND if there is none, or if it is still open; CORDON_ERR_INPUT with "damaged" in the message if it cannot be read, or with

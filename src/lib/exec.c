@@ -149,6 +149,7 @@ static int start(struct cordon_exec *e, const struct cordon_exec_options *o, str
 	if (sandbox_ready(e->sandbox, err) < 0 || wait_started(e, err) < 0 || watch(e, e->sock, err) < 0)
 		return -1;
 	e->running = true;
+	exec_prepare_end(e);
 	if (watch(e, e->out.fd, err) < 0)
 		return -1;
 	return e->err_stream.fd >= 0 ? watch(e, e->err_stream.fd, err) : 0;

@@ -88,6 +88,8 @@ uint64_t exec_clock_us(void);
 /* Before the command starts, and once it is over: its transaction. */
 int exec_transaction_begin(struct cordon_exec *e, const char *const *argv, struct cordon_error *err);
 int exec_transaction_end(struct cordon_exec *e, struct cordon_error *err);
+/* While the command runs: makes ready what the end will need. */
+void exec_prepare_end(struct cordon_exec *e);
 /* Of one that does not stay: its workspace, before and after. To be closed also after a failure. */
 int scratch_views(struct cordon_sandbox *sandbox, struct view *before, struct view *after, struct cordon_error *err);
 /* Once it is over: whether it succeeded, and whether its changes are kept, by its transaction's settings. */

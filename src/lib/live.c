@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/fs.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "sandbox/watch_parts.h"
 
 const char *const live_outcome_names[] = {"none", "committed", "kept", "rolled_back"};
 
@@ -70,11 +72,30 @@ static int count_used(struct live *l, struct cordon_error *err)
 	struct layer_list all = {0};
 	if (layer_history(&l->store, l->box.id, l->box.head, &all, err) < 0)
 		return -1;
+	l->used = 0;
 	for (size_t i = 0; i < all.count; i++)
 		if (strcmp(all.items[i].layer.sandbox, l->box.id) == 0)
-			l->used += all.items[i].layer.bytes;
+			l->used += all.items[i].layer.disk;
 	layer_list_free(&all);
 	return 0;
+}
+
+/* Past its limit, what failed commands left to be looked at goes first. */
+static int drop_failed(struct live *l, struct cordon_error *err)
+{
+	struct layer_list all = {0};
+	if (layer_history(&l->store, l->box.id, l->box.head, &all, err) < 0)
+		return -1;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < all.count && l->used >= l->policy->limits.disk; i++) {
+		const struct layer *f = &all.items[i].layer;
+		if (f->kind != LAYER_FAILED || f->name || strcmp(f->sandbox, l->box.id) != 0 || strcmp(f->id, l->box.head) == 0)
+			continue;
+		r = layer_drop(&l->store, f->id, err);
+		l->used -= MIN(l->used, f->disk);
+	}
+	layer_list_free(&all);
+	return r;
 }
 
 int live_open(struct live *l, const char *home, const char *what, const char *who, bool wait, struct cordon_error *err)
@@ -109,10 +130,20 @@ fail:
 	return -1;
 }
 
+static void remove_retired(struct live *l)
+{
+	if (l->retired[0])
+		layer_remove_retired(&l->store, l->retired);
+	l->retired[0] = '\0';
+}
+
 void live_close(struct live *l)
 {
 	live_forget_checkpoint(l);
 	live_copy_forget_present(l);
+	remove_retired(l);
+	if (l->next[0])
+		layer_drop(&l->store, l->next, NULL);
 	cleanup_fd(&l->seed);
 	cleanup_fd(&l->lock);
 	for (size_t i = 0; l->mounts && i < l->box.mounts.count; i++) {
@@ -127,7 +158,7 @@ void live_close(struct live *l)
 
 /* ---- the stacks -------------------------------------------------------------------------------------------------------------- */
 
-int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+static int make_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
 {
 	uid_t owner = geteuid();
 	gid_t group = getegid();
@@ -136,16 +167,33 @@ int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_er
 		owner = st.st_uid;
 		group = st.st_gid;
 	}
-	if (layer_begin(&l->store, owner, group, id, err) < 0)
+	return layer_begin(&l->store, owner, group, id, err);
+}
+
+int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+{
+	if (l->next[0])
+		memcpy(id, l->next, sizeof(l->next));
+	else if (make_layer(l, id, err) < 0)
 		return -1;
+	l->next[0] = '\0';
 	l->birth_ns = live_clock_ns();
 	return 0;
+}
+
+void live_prepare(struct live *l)
+{
+	remove_retired(l);
+	if (!l->next[0] && !l->box.copy && make_layer(l, l->next, NULL) < 0)
+		l->next[0] = '\0'; /* then it is made when it is needed, and what is wrong comes out */
 }
 
 bool live_open_is_empty(const struct live *l)
 {
 	if (live_copies(l))
 		return live_copy_is_empty(l);
+	if (strcmp(l->box.lower, l->box.head) != 0) /* the head is a copy of what it held: empty is not the same as unchanged */
+		return false;
 	_cleanup_fd_ int dir = openat(l->store.layers_fd, l->box.open, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return dir < 0 || (tree_is_empty(dir, layer_tree_names[TREE_APP]) && tree_is_empty(dir, layer_tree_names[TREE_HOME]));
 }
@@ -167,17 +215,16 @@ int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct ch
 
 uint64_t live_tree_bytes(struct live *l, const char *layer, enum layer_tree tree)
 {
-	struct tree_index index;
-	uint64_t bytes = 0;
 	char path[LAYER_ID_LEN + 16];
 	snprintf(path, sizeof(path), "%s/%s", layer, layer_tree_names[tree]);
 	_cleanup_fd_ int dir = openat(l->store.layers_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0 || tree_index_scan(dir, &index, NULL) < 0)
+	_cleanup_free_ struct watch_walk *walk = dir < 0 ? NULL : malloc(sizeof(*walk));
+	if (!walk)
 		return 0;
-	for (size_t i = 0; i < index.count; i++)
-		bytes += S_ISREG(index.items[i].mode) ? index.items[i].size : 0;
-	tree_index_free(&index);
-	return bytes;
+	watch_walk_start(walk, (const int[]){dir, -1});
+	while (!watch_walk_step(walk, UINT_MAX))
+		;
+	return walk->bytes;
 }
 
 static void fill_meta(struct live *l, struct layer *meta, const char *id, const struct changes *changes)
@@ -189,9 +236,10 @@ static void fill_meta(struct live *l, struct layer *meta, const char *id, const 
 	memcpy(meta->sandbox, l->box.id, sizeof(meta->sandbox));
 	meta->created_ms = live_clock_ns() / 1000000;
 	meta->changes = changes->count;
-	/* a copy of the open layer shares what it did not change with the copy before it */
-	meta->bytes = (meta->over[0] ? changes->bytes : live_tree_bytes(l, id, TREE_APP)) + live_tree_bytes(l, id, TREE_HOME);
-	l->used += meta->bytes;
+	const uint64_t home = live_tree_bytes(l, id, TREE_HOME);
+	meta->bytes = changes->bytes + home;
+	meta->disk = live_tree_bytes(l, id, TREE_APP) + home;
+	l->used += meta->disk;
 }
 
 int live_seal(struct live *l, struct layer *meta, const char *id, const struct changes *changes, struct cordon_error *err)
@@ -202,7 +250,7 @@ int live_seal(struct live *l, struct layer *meta, const char *id, const struct c
 			full_retire(&l->store, id, NULL);
 		return 0;
 	}
-	l->used -= meta->bytes;
+	l->used -= meta->disk;
 	return -1;
 }
 
@@ -251,7 +299,7 @@ int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes
 	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
 	memcpy(l->box.open, next, sizeof(next));
 	live_forget_checkpoint(l);
-	return box_save(&l->store, &l->box, err);
+	return keep ? box_save(&l->store, &l->box, err) : box_save_soon(&l->store, &l->box, err);
 }
 
 int live_remount(struct live *l, struct cordon_error *err)
@@ -271,7 +319,11 @@ int live_remount(struct live *l, struct cordon_error *err)
 	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
 	memcpy(l->box.open, next, sizeof(next));
 	live_forget_checkpoint(l);
-	return layer_drop(&l->store, old, err);
+	remove_retired(l);
+	if (layer_retire(&l->store, old, err) < 0)
+		return -1;
+	memcpy(l->retired, old, sizeof(old));
+	return 0;
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
@@ -304,10 +356,30 @@ void live_tx_free(struct live_tx *tx)
 	strlist_free(&tx->services);
 }
 
+/* A tree's own directory is no entry of it: what an exec makes of its mode counts, too. */
+static void read_tops(const struct live *l, mode_t tops[TREE_COUNT])
+{
+	for (int i = 0; i < TREE_COUNT; i++) {
+		char path[LAYER_ID_LEN + 32];
+		struct stat st;
+		snprintf(path, sizeof(path), "%s/%s%s", l->box.open, l->box.copy ? "full/" : "", layer_tree_names[i]);
+		tops[i] = fstatat(l->store.layers_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ? st.st_mode : 0;
+	}
+}
+
+static bool tops_changed(const struct live *l, const struct live_tx *tx)
+{
+	mode_t now[TREE_COUNT];
+	read_tops(l, now);
+	return memcmp(now, tx->tops, sizeof(now)) != 0;
+}
+
 int live_exec_begin(struct live *l, bool own, struct live_tx *tx, struct cordon_error *err)
 {
 	char limit[32];
 	*tx = (struct live_tx){.own = own};
+	if (l->used >= l->policy->limits.disk && drop_failed(l, err) < 0)
+		return -1;
 	if (l->used >= l->policy->limits.disk) {
 		err_set(err, CORDON_ERR_DENIED, "the layers of this sandbox have reached its disk limit of %s",
 		        units_format_size(l->policy->limits.disk, limit));
@@ -324,6 +396,7 @@ int live_exec_begin(struct live *l, bool own, struct live_tx *tx, struct cordon_
 	}
 	memcpy(tx->before, l->box.head, sizeof(tx->before));
 	memcpy(tx->after, l->box.head, sizeof(tx->after));
+	read_tops(l, tx->tops);
 	l->running++;
 	return 0;
 }
@@ -347,7 +420,8 @@ static void tx_done(struct live *l, struct live_tx *tx, bool failed, bool keep)
 int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, const char *command, int exit_code, struct cordon_error *err)
 {
 	l->running--;
-	if (!tx->own || live_open_is_empty(l))
+	const bool shut = tops_changed(l, tx);
+	if (!tx->own || (live_open_is_empty(l) && !shut))
 		return 0;
 	struct layer meta = {.kind = keep ? LAYER_EXEC : LAYER_FAILED, .exit_code = exit_code, .command = (char *)(uintptr_t)command};
 	if (l->running == 0 || !l->state) {
@@ -356,7 +430,7 @@ int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, co
 	} else {
 		if (live_checkpoint(l, &meta, keep, &tx->changes, err) < 0)
 			return -1;
-		if (!meta.id[0])
+		if (!meta.id[0] && (keep || !shut))
 			return 0; /* what is in the open layer was there before */
 		if (!keep && live_put_back(l, l->box.head, &l->policy->transaction.preserve, err) < 0)
 			return -1;

@@ -35,6 +35,8 @@ struct live {
 	char user[32];                      /* "UID:GID" for it, or empty */
 	unsigned running;                   /* execs inside, services included */
 	uint64_t used;                      /* bytes in the layers of its history */
+	char next[LAYER_ID_LEN + 1];        /* an empty layer, made while there was time; "": none */
+	char retired[LAYER_ID_LEN + 1];     /* one that is yet to be removed; "": none */
 	struct tree_index last[TREE_COUNT]; /* what the open layer held at the last checkpoint … */
 	char last_layer[LAYER_ID_LEN + 1];  /* … and the copy that was made then; "": it was empty */
 	/* of one whose trees are full copies (box.copy) */
@@ -69,6 +71,7 @@ struct live_tx {
 	bool own;                                               /* a transaction of its own; false: --parallel, services */
 	char before[LAYER_ID_LEN + 1], after[LAYER_ID_LEN + 1]; /* "": the seed */
 	enum live_outcome outcome;
+	mode_t tops[TREE_COUNT]; /* of the trees' own directories when it began */
 	struct changes changes;  /* in the workspace */
 	struct strlist services; /* that were running and saw files put back */
 };
@@ -134,8 +137,10 @@ int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct ch
 int64_t live_clock_ns(void);
 /* Fills in the rest of the metadata and seals. */
 int live_seal(struct live *l, struct layer *meta, const char *id, const struct changes *changes, struct cordon_error *err);
-/* What a tree of a layer holds on disk; 0 if that cannot be told. */
+/* The blocks that a tree of a layer holds on disk, of hard links its share; 0 if that cannot be told. */
 uint64_t live_tree_bytes(struct live *l, const char *layer, enum layer_tree tree);
+/* While a command runs: what the end of its transaction, or going back, will need. */
+void live_prepare(struct live *l);
 /* A new open layer, not mounted. */
 int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err);
 

@@ -99,7 +99,7 @@ int live_restore(struct live *l, const char *layer, struct cordon_error *err)
 		memcpy(l->box.head, old, sizeof(old));
 		return -1;
 	}
-	if (box_save(&l->store, &l->box, err) == 0)
+	if (box_save_soon(&l->store, &l->box, err) == 0)
 		return 0;
 	memcpy(l->box.head, old, sizeof(old));
 	live_remount(l, NULL);

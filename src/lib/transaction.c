@@ -189,6 +189,15 @@ static void spare_the_disk(struct live *l, uint64_t bytes)
 		store_collect(&l->store, INT64_MAX, NULL);
 }
 
+void exec_prepare_end(struct cordon_exec *e)
+{
+	if (!e->sandbox->live || !e->tx.own)
+		return;
+	pthread_mutex_lock(&e->sandbox->lock);
+	live_prepare(e->sandbox->live);
+	pthread_mutex_unlock(&e->sandbox->lock);
+}
+
 int exec_transaction_end(struct cordon_exec *e, struct cordon_error *err)
 {
 	struct cordon_error why = {0};
@@ -201,6 +210,8 @@ int exec_transaction_end(struct cordon_exec *e, struct cordon_error *err)
 	e->begun = false;
 	pthread_mutex_lock(&s->lock);
 	const uint64_t used = s->live->used;
+	if (e->lost) /* ended with all that ran in it, by a limit for instance: there is nothing to mount another layer in */
+		sandbox_halt(s);
 	/* one that is given up while it runs: what it did so far is undone once it is dead, which closing its socket brings about */
 	int r = live_exec_end(s->live, &e->tx, !exec_succeeded(e), exec_keeps(e), e->command, e->done ? e->result.exit_code : -1, &why);
 	if (r < 0)

@@ -103,8 +103,8 @@ static int add_rule(int ruleset, const struct landlock_rule *rule, __u64 handled
 	 * sandbox before.
 	 */
 	const bool at_top = strrchr(rule->path, '/') == rule->path;
-	_cleanup_fd_ int fd = at_top ? openat(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC)
-	                             : openat2_(rule->path, O_PATH | O_CLOEXEC, RESOLVE_NO_SYMLINKS);
+	_cleanup_fd_ int fd =
+		at_top ? openat(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC) : openat2_(rule->path, O_PATH | O_CLOEXEC, RESOLVE_NO_SYMLINKS);
 
 	if (fd < 0) {
 		if (rule->optional && (errno == ENOENT || errno == ENOTDIR || (errno == ELOOP && !at_top)))

@@ -110,11 +110,26 @@ fail:
 	return 1;
 }
 
+/* Both are to run at the same time; the scheduler would rather keep a child that is so short where its parent is. */
+static void send_elsewhere(pid_t pid)
+{
+	cpu_set_t set;
+	int here = sched_getcpu();
+	if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof(set), &set) < 0)
+		return;
+	CPU_CLR(here, &set);
+	if (CPU_COUNT(&set) > 0)
+		sched_setaffinity(pid, sizeof(set), &set);
+}
+
 int namespaces_network_begin(struct cordon_error *err)
 {
 	helper.fd = -1;
 	helper.pid = clone(network_helper, helper.stack + sizeof(helper.stack), CLONE_VM | CLONE_FILES | SIGCHLD, &helper);
-	return helper.pid > 0 ? 0 : err_sys(err, "cannot start the process that makes the network namespace");
+	if (helper.pid < 0)
+		return err_sys(err, "cannot start the process that makes the network namespace");
+	send_elsewhere(helper.pid);
+	return 0;
 }
 
 int namespaces_network_join(struct cordon_error *err)

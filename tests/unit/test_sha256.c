@@ -73,7 +73,8 @@ static void test_hmac(void **state)
 	unsigned char key[131];
 	memset(key, 0x0b, sizeof(key));
 	assert_string_equal(mac(key, 20, "Hi There"), "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-	assert_string_equal(mac("Jefe", 4, "what do ya want for nothing?"), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+	assert_string_equal(mac("Jefe", 4, "what do ya want for nothing?"),
+	                    "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 	memset(key, 0xaa, sizeof(key));
 	assert_string_equal(mac(key, 131, "Test Using Larger Than Block-Size Key - Hash Key First"),
 	                    "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
