@@ -304,8 +304,8 @@ int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes
 
 int live_remount(struct live *l, struct cordon_error *err)
 {
-	char old[LAYER_ID_LEN + 1], next[LAYER_ID_LEN + 1];
-	memcpy(old, l->box.open, sizeof(old));
+	char next[LAYER_ID_LEN + 1];
+	l->replaced[0] = '\0';
 	if (!l->state)
 		return 0;
 	if (l->box.copy)
@@ -316,14 +316,47 @@ int live_remount(struct live *l, struct cordon_error *err)
 		layer_drop(&l->store, next, NULL);
 		return -1;
 	}
+	memcpy(l->replaced, l->box.open, sizeof(l->replaced));
+	memcpy(l->replaced_lower, l->box.lower, sizeof(l->replaced_lower));
 	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
 	memcpy(l->box.open, next, sizeof(next));
 	live_forget_checkpoint(l);
-	remove_retired(l);
-	if (layer_retire(&l->store, old, err) < 0)
-		return -1;
-	memcpy(l->retired, old, sizeof(old));
 	return 0;
+}
+
+/* What holds nothing can be removed later: nobody waits for its blocks. */
+static bool holds_nothing(const struct live *l, const char *layer)
+{
+	_cleanup_fd_ int dir = openat(l->store.layers_fd, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return dir >= 0 && tree_is_empty(dir, layer_tree_names[TREE_APP]) && tree_is_empty(dir, layer_tree_names[TREE_HOME]);
+}
+
+void live_remount_keep(struct live *l)
+{
+	if (!l->replaced[0])
+		return;
+	if (!holds_nothing(l, l->replaced)) {
+		layer_drop(&l->store, l->replaced, NULL);
+	} else if (layer_retire(&l->store, l->replaced, NULL) == 0) {
+		remove_retired(l);
+		memcpy(l->retired, l->replaced, sizeof(l->retired));
+	}
+	l->replaced[0] = '\0';
+}
+
+void live_remount_back(struct live *l)
+{
+	char next[LAYER_ID_LEN + 1];
+	if (!l->replaced[0]) {
+		live_remount(l, NULL);
+		return;
+	}
+	memcpy(next, l->box.open, sizeof(next));
+	if (mount_next(l, l->replaced_lower, NULL, l->replaced, NULL) == 0)
+		layer_drop(&l->store, next, NULL);
+	memcpy(l->box.open, l->replaced, sizeof(l->box.open));
+	memcpy(l->box.lower, l->replaced_lower, sizeof(l->box.lower));
+	l->replaced[0] = '\0';
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */

@@ -32,13 +32,14 @@ struct live {
 	struct backend_sandbox *state; /* the running sandbox, NULL: stopped */
 	struct cordon_mount *mounts;   /* parsed from the record */
 	struct cordon_sandbox_options options;
-	char user[32];                      /* "UID:GID" for it, or empty */
-	unsigned running;                   /* execs inside, services included */
-	uint64_t used;                      /* bytes in the layers of its history */
-	char next[LAYER_ID_LEN + 1];        /* an empty layer, made while there was time; "": none */
-	char retired[LAYER_ID_LEN + 1];     /* one that is yet to be removed; "": none */
-	struct tree_index last[TREE_COUNT]; /* what the open layer held at the last checkpoint … */
-	char last_layer[LAYER_ID_LEN + 1];  /* … and the copy that was made then; "": it was empty */
+	char user[32];                                                     /* "UID:GID" for it, or empty */
+	unsigned running;                                                  /* execs inside, services included */
+	uint64_t used;                                                     /* bytes in the layers of its history */
+	char next[LAYER_ID_LEN + 1];                                       /* an empty layer, made while there was time; "": none */
+	char retired[LAYER_ID_LEN + 1];                                    /* one that is yet to be removed; "": none */
+	char replaced[LAYER_ID_LEN + 1], replaced_lower[LAYER_ID_LEN + 1]; /* by live_remount() */
+	struct tree_index last[TREE_COUNT];                                /* what the open layer held at the last checkpoint … */
+	char last_layer[LAYER_ID_LEN + 1];                                 /* … and the copy that was made then; "": it was empty */
 	/* of one whose trees are full copies (box.copy) */
 	struct full_size copied;        /* when it was started */
 	char present[LAYER_ID_LEN + 1]; /* a layer that was taken from the copy to compare it, "": none */
@@ -132,6 +133,9 @@ int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes
 bool live_open_is_empty(const struct live *l);
 /* An empty open layer on the head, in place of what is mounted. Nothing may run inside. */
 int live_remount(struct live *l, struct cordon_error *err);
+/* When the record says so, what was mounted before goes; or, when it could not be written, comes back (the head is what it was, again). */
+void live_remount_keep(struct live *l);
+void live_remount_back(struct live *l);
 /* What the layer (open or sealed) changes on the head, in the workspace; and what the host's files were, for a later commit. */
 int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct changes *out, struct cordon_error *err);
 int64_t live_clock_ns(void);

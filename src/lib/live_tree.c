@@ -36,10 +36,15 @@ static int add_empty(struct live *l, struct layer *meta, struct cordon_error *er
 	meta->created_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	if (layer_seal(&l->store, meta, err) < 0)
 		return -1;
+	const bool on_it = strcmp(l->box.lower, l->box.head) == 0; /* what is mounted shows the same with it */
 	memcpy(l->box.head, meta->id, sizeof(l->box.head));
+	if (on_it)
+		memcpy(l->box.lower, meta->id, sizeof(l->box.lower));
 	if (box_save(&l->store, &l->box, err) == 0)
 		return 0;
 	memcpy(l->box.head, meta->parent, sizeof(l->box.head));
+	if (on_it)
+		memcpy(l->box.lower, meta->parent, sizeof(l->box.lower));
 	layer_drop(&l->store, meta->id, NULL);
 	return -1;
 }
@@ -99,10 +104,12 @@ int live_restore(struct live *l, const char *layer, struct cordon_error *err)
 		memcpy(l->box.head, old, sizeof(old));
 		return -1;
 	}
-	if (box_save_soon(&l->store, &l->box, err) == 0)
+	if (box_save_soon(&l->store, &l->box, err) == 0) {
+		live_remount_keep(l);
 		return 0;
+	}
 	memcpy(l->box.head, old, sizeof(old));
-	live_remount(l, NULL);
+	live_remount_back(l);
 	return -1;
 }
 

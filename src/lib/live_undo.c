@@ -50,6 +50,7 @@ int live_exec_undo(struct live *l, struct live_tx *tx, struct cordon_error *err)
 	} else {
 		memcpy(l->box.head, tx->before, sizeof(tx->before)); /* it may have moved before something failed */
 		r = l->state ? live_remount(l, err) : drop_open(l, err);
+		live_remount_keep(l); /* first: the record may need its room */
 		if (r == 0)
 			box_save(&l->store, &l->box, NULL);
 	}
