@@ -18,7 +18,9 @@
 #include "base/util.h"
 #include "layers/view_parts.h"
 
-#define PATHS_MAX ((size_t)512 << 20) /* bytes in all paths together: deep trees have long ones */
+#ifndef CHANGES_PATHS_MAX                     /* a test has a smaller one */
+#define CHANGES_PATHS_MAX ((size_t)256 << 20) /* bytes in all paths together: deep trees have long ones */
+#endif
 
 const char *const change_op_names[CHANGE_OP_COUNT] = {
 	[CHANGE_ADD] = "add",   [CHANGE_MODIFY] = "modify", [CHANGE_DELETE] = "delete",
@@ -42,7 +44,6 @@ struct walk {
 	struct place *stack;
 	size_t count, size;
 	size_t open; /* descriptors that the stack holds */
-	size_t path_bytes;
 	struct changes *out;
 	struct cordon_error *err;
 	unsigned flags; /* enum changes_flags */
@@ -127,24 +128,39 @@ static char *join(const char *dir, const char *name)
 	return buf_steal(&b);
 }
 
+int changes_add(struct changes *c, const struct change *change, struct cordon_error *err)
+{
+	const size_t len = strlen(change->path);
+
+	if (c->count >= VIEW_NAMES_MAX || len > CHANGES_PATHS_MAX - c->path_bytes)
+		return err_set(err, CORDON_ERR_SYSTEM, "too many changes to list, more than %zu", c->count);
+	if (c->count == c->size) {
+		size_t size = c->size ? c->size * 2 : 64;
+		struct change *items = realloc(c->items, size * sizeof(*items));
+		if (!items)
+			return err_sys(err, "cannot compare");
+		c->items = items;
+		c->size = size;
+	}
+	char *path = strdup(change->path);
+	if (!path)
+		return err_sys(err, "cannot compare");
+	c->path_bytes += len;
+	c->bytes += change->bytes;
+	c->items[c->count] = *change;
+	c->items[c->count++].path = path;
+	return 0;
+}
+
 static int record(struct walk *w, enum change_op op, const char *path, const struct stat *before, const struct stat *after)
 {
-	struct changes *c = w->out;
+	const struct change c = {.op = op,
+	                         .path = (char *)(uintptr_t)path,
+	                         .bytes = S_ISREG(after->st_mode) ? (uint64_t)after->st_size : 0,
+	                         .before = before->st_mode,
+	                         .after = after->st_mode};
 
-	w->path_bytes += strlen(path);
-	if (c->count >= VIEW_NAMES_MAX || w->path_bytes > PATHS_MAX)
-		return err_set(w->err, CORDON_ERR_SYSTEM, "too many changes to list, more than %zu", c->count);
-	struct change *items = grow(w, c->items, c->count, &c->size, sizeof(*items));
-	if (!items)
-		return -1;
-	c->items = items;
-	char *copy = strdup(path);
-	if (!copy)
-		return err_sys(w->err, "cannot compare");
-	uint64_t bytes = S_ISREG(after->st_mode) ? (uint64_t)after->st_size : 0;
-	items[c->count++] = (struct change){.op = op, .path = copy, .bytes = bytes, .before = before->st_mode, .after = after->st_mode};
-	c->bytes += bytes;
-	return 0;
+	return changes_add(w->out, &c, w->err);
 }
 
 /* ---- entries ------------------------------------------------------------------------------------------------------------------ */
@@ -330,6 +346,19 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct change *)a)->path, ((const struct change *)b)->path);
 }
 
+void changes_sort(struct changes *c)
+{
+	if (c->count)
+		qsort(c->items, c->count, sizeof(*c->items), by_path);
+}
+
+const struct change *changes_find(const struct changes *c, const char *path)
+{
+	const struct change key = {.path = (char *)(uintptr_t)path};
+
+	return c->count ? bsearch(&key, c->items, c->count, sizeof(key), by_path) : NULL;
+}
+
 void changes_forget_times(struct changes *c)
 {
 	size_t n = 0;
@@ -363,7 +392,7 @@ int changes_between_with(const struct view *before, const struct view *after, un
 	free(w.stack);
 	if (r < 0)
 		changes_free(out);
-	else if (out->count)
-		qsort(out->items, out->count, sizeof(*out->items), by_path);
+	else
+		changes_sort(out);
 	return r;
 }

@@ -266,13 +266,27 @@ int full_fill(const struct full *f, struct full_size *out, struct cordon_error *
 
 /* ---- looking at it ------------------------------------------------------------------------------------------------------------ */
 
-static int differs(void *arg, const struct index_entry *before, const struct index_entry *now, struct cordon_error *err)
+struct pair {
+	const struct tree_index *before, *now;
+};
+
+static int differs(void *arg, uint32_t before, uint32_t now, struct cordon_error *err)
 {
-	(void)arg;
+	const struct pair *p = arg;
+	const struct index_entry *b = full_entry(p->before, before), *n = full_entry(p->now, now);
 	(void)err;
-	if (!full_keeps(before) && !full_keeps(now))
+	if (!full_keeps(b) && !full_keeps(n) && !(n && S_ISSOCK(n->mode))) /* a socket has to go when files are put back */
 		return 0;
-	return !before || !now || !full_entry_same(before, now);
+	return !b || !n || !full_entry_same(b, n);
+}
+
+static int tree_changed(const struct full *f, enum layer_tree tree, const struct tree_index *base, struct tree_index *now,
+                        struct cordon_error *err)
+{
+	_cleanup_fd_ int dir = full_open(f->store, f->layer, tree, err);
+	if (dir < 0 || tree_index_settle(dir, now, base, SETTLE_KNOWN, err) < 0)
+		return -1;
+	return !tree_index_same_top(base, now) ? 1 : full_index_compare(base, now, differs, &(struct pair){base, now}, err);
 }
 
 static int changed(void *job, struct full_size *size, struct cordon_error *err)
@@ -289,7 +303,7 @@ static int changed(void *job, struct full_size *size, struct cordon_error *err)
 		return -1;
 	int r = 0;
 	for (int t = 0; r == 0 && t < TREE_COUNT; t++)
-		r = full_index_compare(&base.trees[t], &now.trees[t], differs, NULL, err);
+		r = tree_changed(f, (enum layer_tree)t, &base.trees[t], &now.trees[t], err);
 	return r;
 }
 
@@ -310,55 +324,54 @@ struct put_back_job {
 /* A list of what is to be put back in one tree, under construction. */
 struct listing {
 	const struct view *want;
+	const struct tree_index *base, *now;
 	struct changes *out;
+	int tree;
+	struct buf path;
 };
 
 static int list_path(struct listing *l, const char *path, mode_t before, mode_t after, struct cordon_error *err)
 {
-	struct changes *c = l->out;
 	if (!before && !after)
 		return 0;
-	if (c->count == c->size) {
-		size_t size = c->size ? c->size * 2 : 64;
-		struct change *items = realloc(c->items, size * sizeof(*items));
-		if (!items)
-			return err_sys(err, "cannot put the copy back");
-		c->items = items;
-		c->size = size;
-	}
-	char *copy = strdup(path);
-	if (!copy)
-		return err_sys(err, "cannot put the copy back");
 	const enum change_op op = !before                                 ? CHANGE_ADD
 	                          : !after                                ? CHANGE_DELETE
 	                          : (before & S_IFMT) != (after & S_IFMT) ? CHANGE_TYPE
 	                                                                  : CHANGE_MODIFY;
-	c->items[c->count++] = (struct change){.op = op, .path = copy, .before = before, .after = after};
-	return 0;
+	return changes_add(l->out, &(struct change){.op = op, .path = (char *)(uintptr_t)path, .before = before, .after = after}, err);
 }
 
 /* What was touched inside. What was not in the copy when it was made is not wanted, whatever the seed has there (a file that we may not read, say). */
-static int list_touched(void *arg, const struct index_entry *before, const struct index_entry *now, struct cordon_error *err)
+static int list_touched(void *arg, uint32_t before, uint32_t now, struct cordon_error *err)
 {
 	struct listing *l = arg;
 	struct view_entry e = {0};
-	if (before && now && full_entry_same(before, now))
+	const struct index_entry *b = full_entry(l->base, before), *n = full_entry(l->now, now);
+	const bool socket = n && S_ISSOCK(n->mode);
+	if (b && n && full_entry_same(b, n) && !socket)
 		return 0;
-	const char *path = before ? before->path : now->path;
-	if (full_keeps(before) && view_stat(l->want, path, &e, err) < 0)
+	const char *path = b ? tree_index_path(l->base, before, &l->path) : tree_index_path(l->now, now, &l->path), *base;
+	if (!path)
+		return err_sys(err, "cannot put the copy back");
+	if (full_keeps(b) && view_stat(l->want, path, &e, err) < 0)
 		return -1;
-	return list_path(l, path, now ? now->mode : 0, e.st.st_mode, err);
+	if (socket && !e.st.st_mode) {
+		_cleanup_fd_ int dir = path_open_parent(l->tree, path, &base);
+		if (dir >= 0 && putback_is_used(dir, base))
+			return 0;
+	}
+	return list_path(l, path, n ? n->mode : 0, e.st.st_mode, err);
 }
 
 /* What the two states differ in, where nothing was touched. */
-static int list_states(struct listing *l, const struct view *head, const struct tree_index *base, const struct tree_index *now,
-                       struct cordon_error *err)
+static int list_states(struct listing *l, const struct view *head, struct cordon_error *err)
 {
 	struct changes states = {0};
 	int r = changes_between_with(head, l->want, CHANGES_FILE_TIMES | CHANGES_DIR_TIMES, &states, err);
 	for (size_t i = 0; r == 0 && i < states.count; i++) {
 		const struct change *c = &states.items[i];
-		const struct index_entry *b = tree_index_find(base, c->path), *n = tree_index_find(now, c->path);
+		const struct index_entry *b = full_entry(l->base, tree_index_find(l->base, c->path));
+		const struct index_entry *n = full_entry(l->now, tree_index_find(l->now, c->path));
 		if ((b || n) && !(b && n && full_entry_same(b, n)))
 			continue; /* it is in the list */
 		r = list_path(l, c->path, n ? n->mode : 0, c->after, err);
@@ -370,52 +383,64 @@ static int list_states(struct listing *l, const struct view *head, const struct 
 	return r;
 }
 
-static int by_path(const void *a, const void *b)
+static int by_text(const void *a, const void *b)
 {
-	return strcmp(((const struct change *)a)->path, ((const struct change *)b)->path);
+	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What was spared is still different from the head, and is so by the index that it had there. */
-static int spare_index(struct tree_index *now, const struct tree_index *base, const struct strlist *spared, struct cordon_error *err)
+/*
+ * What was spared is still different from the head, and is so by the index that it had there. The entries that stay are numbered anew: those in `moved` are where they
+ * were, and INDEX_NONE.
+ */
+static int spare_index(struct tree_index *now, const struct tree_index *base, struct strlist *spared, struct cordon_error *err)
 {
-	struct tree_index mixed = {.items = calloc(now->count + spared->count + 1, sizeof(*mixed.items))};
-	if (!mixed.items)
-		return err_sys(err, "cannot put the copy back");
-	for (size_t i = 0; i < now->count; i++) {
-		struct index_entry *e = &now->items[i];
-		const struct index_entry *old = tree_index_find(base, e->path);
-		if (strlist_has(spared, e->path)) {
-			if (!old) {
-				free(e->path);
-				continue;
-			}
-			char *path = e->path;
-			*e = *old;
-			e->path = path;
-		}
-		mixed.items[mixed.count++] = *e;
+	struct tree_index mixed = {.top = now->top};
+	_cleanup_buf_ struct buf path = {0};
+	_cleanup_free_ uint32_t *moved = malloc((now->count + 1) * sizeof(*moved));
+	int r = moved ? 0 : err_sys(err, "cannot put the copy back");
+	qsort(spared->items, spared->count, sizeof(*spared->items), by_text);
+	for (uint32_t k = 0; r == 0 && k < now->count; k++) {
+		struct index_entry e = now->items[k];
+		const char *text = tree_index_path(now, k, &path), *name = tree_index_name(now, k);
+		if (!text)
+			r = err_sys(err, "cannot put the copy back");
+		const bool is_spared = text && bsearch(&text, spared->items, spared->count, sizeof(text), by_text);
+		const uint32_t old = is_spared ? tree_index_find(base, text) : INDEX_NONE;
+		moved[k] = INDEX_NONE;
+		if (r < 0 || (e.parent != INDEX_TOP && moved[e.parent] == INDEX_NONE) || (is_spared && old == INDEX_NONE))
+			continue; /* new, as is all that is in it */
+		const uint32_t parent = e.parent == INDEX_TOP ? INDEX_TOP : moved[e.parent];
+		if (is_spared)
+			e = base->items[old];
+		e.parent = parent;
+		moved[k] = (uint32_t)mixed.count;
+		r = tree_index_add(&mixed, &e, name, strlen(name), err);
 	}
-	mixed.size = now->count + spared->count + 1;
-	free(now->items);
+	now->top = NULL;
+	tree_index_free(now);
 	*now = mixed;
-	return 0;
+	return r;
 }
 
-static int put_back_tree(const struct put_back_job *j, enum layer_tree tree, const struct tree_index *base, const struct tree_index *now,
+static int put_back_tree(const struct put_back_job *j, enum layer_tree tree, const struct tree_index *base, struct tree_index *now,
                          struct strlist *spared, struct cordon_error *err)
 {
 	struct changes list = {0};
-	struct listing l = {&j->want[tree], &list};
 	_cleanup_fd_ int to = full_open(j->full->store, j->full->layer, tree, err);
-	int r = to < 0 ? -1 : full_index_compare(base, now, list_touched, &l, err);
+	struct listing l = {.want = &j->want[tree], .base = base, .now = now, .out = &list, .tree = to};
+	int r = to < 0 ? -1 : tree_index_settle(to, now, base, SETTLE_KNOWN, err);
 	if (r == 0)
-		r = list_states(&l, &j->full->head[tree], base, now, err);
-	if (list.count)
-		qsort(list.items, list.count, sizeof(*list.items), by_path);
+		r = full_index_compare(base, now, list_touched, &l, err);
+	if (r == 0)
+		r = list_states(&l, &j->full->head[tree], err);
+	buf_free(&l.path);
+	changes_sort(&list);
 	if (r == 0 && tree == TREE_APP)
 		r = spare_changes(&list, j->spare, spared, err);
 	if (r == 0)
 		r = putback(to, l.want, &list, &j->full->ids, err);
+	if (r == 0)
+		r = putback_top(to, l.want, false, &j->full->ids, err);
 	changes_free(&list);
 	return r;
 }
@@ -437,6 +462,10 @@ static int put_back(void *job, struct full_size *size, struct cordon_error *err)
 		r = put_back_tree(j, (enum layer_tree)t, &base.trees[t], &now.trees[t], &spared, err);
 	if (r == 0)
 		r = full_index_scan(f->store, f->layer, &then, err);
+	for (int t = 0; r == 0 && t < TREE_COUNT; t++) {
+		_cleanup_fd_ int dir = full_open(f->store, f->layer, (enum layer_tree)t, err);
+		r = dir < 0 ? -1 : tree_index_settle(dir, &then.trees[t], &base.trees[t], 0, err);
+	}
 	if (r == 0 && spared.count)
 		r = spare_index(&then.trees[TREE_APP], &base.trees[TREE_APP], &spared, err);
 	if (r == 0)

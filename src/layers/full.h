@@ -17,6 +17,11 @@
 #include "layers/ids.h"
 #include "layers/view.h"
 
+/* Does the work where all of it can be read; returns what that returned, with its size (NULL: none is wanted) and error. */
+struct full_size;
+typedef int (*full_work)(void *job, struct full_size *size, struct cordon_error *err);
+int full_do(full_work work, void *job, struct full_size *size, struct cordon_error *err);
+
 struct full {
 	struct store *store;
 	const char *layer; /* whose directory holds the copy */
@@ -45,8 +50,9 @@ int full_fill(const struct full *f, struct full_size *out, struct cordon_error *
 int full_changed(const struct full *f, struct cordon_error *err);
 
 enum full_flags {
-	FULL_LINK = 1 << 0, /* the copy is not written to any more: its files may be linked */
-	FULL_USED = 1 << 1, /* it is in use meanwhile: what vanishes is gone */
+	FULL_LINK = 1 << 0,   /* the copy is not written to any more: its files may be linked */
+	FULL_USED = 1 << 1,   /* it is in use meanwhile: what vanishes is gone */
+	FULL_SETTLE = 1 << 2, /* whoever uses it stands still, and goes on afterwards */
 };
 /*
  * What was changed, as a layer: into the trees of `to`, which may be f->layer itself; what is there goes away first. The index of the copy as it is now

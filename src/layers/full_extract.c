@@ -57,83 +57,61 @@ struct extraction {
 	const struct full *full;
 	unsigned flags;
 	const struct view *head;
-	const struct tree_index *now;
-	int from, to; /* the copy's tree, and the layer's */
+	const struct tree_index *base, *now;
+	uint32_t *kept;             /* of each entry of base: where it is now */
+	struct index_walk from, to; /* the copy's tree, and the layer's */
+	bool *made;                 /* of each entry of now: it is a directory that the layer has */
 	struct copy_links *links;
-	struct strlist dirs; /* that were made in the layer; each before what is in it */
+	struct buf path;
 };
 
-/* The directory of the first len bytes of a path, in the layer; it and those above it are made. */
-static int make_dirs(struct extraction *x, const char *path, size_t len, struct cordon_error *err)
+/* A directory as it is now, in the layer; it and those above it are made. A descriptor that stays the walk's; -1 with errno. */
+static int make_dir(struct extraction *x, uint32_t dir)
 {
-	_cleanup_fd_ int at = fcntl(x->to, F_DUPFD_CLOEXEC, 3);
-	for (size_t done = 0; at >= 0 && done < len;) {
-		size_t n = MIN(strcspn(path + done, "/"), len - done);
-		char name[NAME_MAX + 1];
-		snprintf(name, sizeof(name), "%.*s", (int)n, path + done);
-		if (mkdirat(at, name, 0700) == 0) {
-			_cleanup_free_ char *made = strndup(path, done + n);
-			if (!made || strlist_add(&x->dirs, made, err) < 0)
-				return made ? -1 : err_sys(err, "cannot take a layer from the copy");
-		} else if (errno != EEXIST) {
-			break;
-		}
-		int next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		cleanup_fd(&at);
-		at = next;
-		done += n + 1;
-		if (done > len)
-			return at < 0 ? err_sys(err, "cannot make /%s", path) : steal_fd(&at);
+	for (;;) {
+		uint32_t next = dir;
+		if (dir == INDEX_TOP || x->made[dir])
+			return index_walk_to(&x->to, dir);
+		while (x->now->items[next].parent != INDEX_TOP && !x->made[x->now->items[next].parent])
+			next = x->now->items[next].parent;
+		int parent = index_walk_to(&x->to, x->now->items[next].parent);
+		if (parent < 0 || mkdirat(parent, tree_index_name(x->now, next), 0700) < 0)
+			return -1;
+		x->made[next] = true;
 	}
-	return at < 0 || len ? err_sys(err, "cannot make /%s", path) : steal_fd(&at);
 }
 
-static int make_parent(struct extraction *x, const char *path, const char **base, struct cordon_error *err)
+static int take_gone(struct extraction *x, uint32_t before, struct cordon_error *err)
 {
-	const char *slash = strrchr(path, '/');
-	*base = slash ? slash + 1 : path;
-	return make_dirs(x, path, slash ? (size_t)(slash - path) : 0, err);
-}
-
-static bool is_directory_now(const struct extraction *x, const char *path, size_t len)
-{
-	if (len == 0)
-		return true;
-	_cleanup_free_ char *dir = strndup(path, len);
-	const struct index_entry *e = dir ? tree_index_find(x->now, dir) : NULL;
-	return e && S_ISDIR(e->mode);
-}
-
-static int take_gone(struct extraction *x, const char *path, struct cordon_error *err)
-{
-	const char *slash = strrchr(path, '/'), *base;
-	if (!is_directory_now(x, path, slash ? (size_t)(slash - path) : 0))
+	const char *name = tree_index_name(x->base, before);
+	const uint32_t parent = x->base->items[before].parent, dir = parent == INDEX_TOP ? INDEX_TOP : x->kept[parent];
+	if (parent != INDEX_TOP && (dir == INDEX_NONE || !S_ISDIR(x->now->items[dir].mode)))
 		return 0; /* it went with the directory */
-	_cleanup_fd_ int parent = make_parent(x, path, &base, err);
-	if (parent < 0)
-		return -1;
-	return whiteout_make(parent, base) == 0 ? 0 : err_sys(err, "cannot mark /%s as deleted", path);
+	const int to = make_dir(x, dir);
+	_cleanup_fd_ int marked = to < 0 ? -1 : path_open_dir(to, "", O_RDONLY); /* O_PATH takes no attributes */
+	return marked >= 0 && whiteout_make(marked, name) == 0 ? 0 : err_sys(err, "cannot mark %s as deleted", name);
 }
 
-static int take_directory(struct extraction *x, const char *path, bool is_new, struct cordon_error *err)
+static int take_directory(struct extraction *x, uint32_t now, bool is_new, struct cordon_error *err)
 {
-	_cleanup_fd_ int dir = make_dirs(x, path, strlen(path), err);
+	const int made = make_dir(x, now);
+	_cleanup_fd_ int dir = made < 0 ? -1 : path_open_dir(made, "", O_RDONLY);
 	if (dir < 0)
-		return -1;
+		return err_sys(err, "cannot make the directory %s", tree_index_name(x->now, now));
 	if (is_new && whiteout_make_opaque(dir) < 0)
 		errno = 0; /* where it cannot be, it has to do without */
 	return 0;
 }
 
-static int take_entry(struct extraction *x, const char *path, struct cordon_error *err)
+static int take_entry(struct extraction *x, uint32_t now, struct cordon_error *err)
 {
 	struct cordon_error why = {0};
-	const char *base;
-	_cleanup_fd_ int from = path_open_parent(x->from, path, &base);
-	_cleanup_fd_ int to = from < 0 ? -1 : make_parent(x, path, &base, &why);
-	int r = from < 0 ? err_sys(&why, "cannot open /%s", path) : -1;
-	if (to >= 0)
-		r = full_copy_entry(from, to, base, x->flags & FULL_LINK ? COPY_LINK : 0, x->links, &x->full->ids, ids_store, &why);
+	const char *name = tree_index_name(x->now, now);
+	const uint32_t parent = x->now->items[now].parent;
+	const int from = index_walk_to(&x->from, parent), to = from < 0 ? -1 : make_dir(x, parent);
+	int r = to < 0 ? err_sys(&why, "cannot open the directory of %s", name) : 0;
+	if (r == 0)
+		r = full_copy_entry(from, to, name, x->flags & FULL_LINK ? COPY_LINK : 0, x->links, &x->full->ids, ids_store, &why);
 	if (r < 0 && (x->flags & FULL_USED) && (why.sys_errno == ENOENT || why.sys_errno == ENOTDIR || why.code == CORDON_ERR_INPUT))
 		return 0; /* gone, or something else by now */
 	if (r < 0 && err)
@@ -145,56 +123,65 @@ static int take_entry(struct extraction *x, const char *path, struct cordon_erro
  * Some file systems (FUSE, of the simple kind) give a file another inode number each time they meet it. What differs in nothing else is compared with what
  * the head shows; everywhere else such a file is another one, moved there with the directory that it is in.
  */
-static int is_another(const struct extraction *x, const struct index_entry *before, const struct index_entry *now, struct cordon_error *err)
+static int is_another(struct extraction *x, const struct index_entry *before, uint32_t entry, struct cordon_error *err)
 {
+	const struct index_entry *now = &x->now->items[entry];
 	struct view_entry there;
 	enum change_op op;
-	const char *base;
+	const char *base, *path;
 	if (S_ISDIR(now->mode) || before->mode != now->mode || before->ctime_ns != now->ctime_ns || before->size != now->size)
 		return 1;
-	if (view_stat(x->head, now->path, &there, err) < 0)
+	if (!(path = tree_index_path(x->now, entry, &x->path)))
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	if (view_stat(x->head, path, &there, err) < 0)
 		return -1;
 	if ((there.st.st_mode & S_IFMT) != (now->mode & S_IFMT))
 		return 1;
 	struct stat st;
-	_cleanup_fd_ int old = path_open_parent(x->head->fds[there.layer], now->path, &base),
-			 dir = path_open_parent(x->from, now->path, &base);
+	const int dir = index_walk_to(&x->from, now->parent);
+	_cleanup_fd_ int old = path_open_parent(x->head->fds[there.layer], path, &base);
 	if (old < 0 || dir < 0 || fstatat(dir, base, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 1;
 	int r = entry_compare(base, &(struct found){old, &there.st}, &(struct found){dir, &st}, &op, err);
 	return r > 0 && op == CHANGE_MODE && x->full->ids.mapped ? 0 : r; /* the owner is another one in any case */
 }
 
-static int take(void *arg, const struct index_entry *before, const struct index_entry *now, struct cordon_error *err)
+static int take(void *arg, uint32_t before, uint32_t now, struct cordon_error *err)
 {
 	struct extraction *x = arg;
-	const bool was = full_keeps(before), is = full_keeps(now);
+	const struct index_entry *b = full_entry(x->base, before), *n = full_entry(x->now, now);
+	const bool was = full_keeps(b), is = full_keeps(n);
 	if (!was && !is)
 		return 0;
 	if (!is)
-		return take_gone(x, before->path, err);
-	int differs = !was ? 1 : full_entry_same(before, now) ? 0 : is_another(x, before, now, err);
+		return take_gone(x, before, err);
+	int differs = !was ? 1 : full_entry_same(b, n) ? 0 : is_another(x, b, now, err);
 	if (differs <= 0)
 		return differs;
-	if (S_ISDIR(now->mode))
-		return take_directory(x, now->path, !was || !S_ISDIR(before->mode), err);
-	return take_entry(x, now->path, err);
+	if (S_ISDIR(n->mode))
+		return take_directory(x, now, !was || !S_ISDIR(b->mode), err);
+	return take_entry(x, now, err);
+}
+
+static int finish_dir(struct extraction *x, uint32_t dir, struct cordon_error *err)
+{
+	const char *name = dir == INDEX_TOP ? "" : tree_index_name(x->now, dir);
+	const int from = index_walk_to(&x->from, dir);
+	if (from < 0 && (x->flags & FULL_USED) && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	const int to = from < 0 ? -1 : index_walk_to(&x->to, dir);
+	if (to < 0)
+		return err_sys(err, "cannot open /%s", name);
+	return full_copy_dir(from, to, &x->full->ids, ids_store, err) < 0 ? err_wrap(err, "/%s", name) : 0;
 }
 
 /* From the end: what is in a directory changes its times. The top itself is last. */
 static int finish_dirs(struct extraction *x, struct cordon_error *err)
 {
-	for (size_t i = x->dirs.count + 1; i > 0; i--) {
-		const char *path = i > 1 ? x->dirs.items[i - 2] : "";
-		_cleanup_fd_ int from = path_open_dir(x->from, path, O_PATH), to = path_open_dir(x->to, path, O_RDONLY);
-		if (from < 0 && (x->flags & FULL_USED) && (errno == ENOENT || errno == ENOTDIR))
-			continue;
-		if (from < 0 || to < 0)
-			return err_sys(err, "cannot open /%s", path);
-		if (full_copy_dir(from, to, &x->full->ids, ids_store, err) < 0)
-			return err_wrap(err, "/%s", path);
-	}
-	return 0;
+	for (uint32_t k = (uint32_t)x->now->count; k > 0; k--)
+		if (x->made[k - 1] && finish_dir(x, k - 1, err) < 0)
+			return -1;
+	return finish_dir(x, INDEX_TOP, err);
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------------------- */
@@ -225,21 +212,30 @@ struct extract_job {
 	unsigned flags;
 };
 
-static int extract_tree(const struct extract_job *j, enum layer_tree tree, const struct tree_index *base, const struct tree_index *now,
+static int extract_tree(const struct extract_job *j, enum layer_tree tree, const struct tree_index *base, struct tree_index *now,
                         struct cordon_error *err)
 {
-	struct extraction x = {.full = j->full, .flags = j->flags, .head = &j->full->head[tree], .now = now, .links = copy_links_new()};
-	x.from = full_open(j->full->store, j->full->layer, tree, err);
-	x.to = x.from < 0 ? -1 : empty_tree(j->full->store, j->to, tree, err);
-	int r = x.to < 0 ? -1 : x.links ? 0 : err_sys(err, "cannot take a layer from the copy");
+	struct extraction x = {.full = j->full, .flags = j->flags, .head = &j->full->head[tree], .base = base, .now = now};
+	_cleanup_fd_ int from = full_open(j->full->store, j->full->layer, tree, err);
+	_cleanup_fd_ int to = from < 0 ? -1 : empty_tree(j->full->store, j->to, tree, err);
+	if (to < 0 || ((j->flags & FULL_SETTLE) && tree_index_settle(from, now, base, 0, err) < 0))
+		return -1;
+	index_walk_begin(&x.from, now, from);
+	index_walk_begin(&x.to, now, to);
+	x.links = copy_links_new();
+	x.kept = tree_index_match(base, now);
+	x.made = calloc(now->count + 1, sizeof(*x.made));
+	int r = x.links && x.kept && x.made ? 0 : err_sys(err, "cannot take a layer from the copy");
 	if (r == 0)
 		r = full_index_compare(base, now, take, &x, err);
 	if (r == 0)
 		r = finish_dirs(&x, err);
 	copy_links_free(x.links);
-	strlist_free(&x.dirs);
-	cleanup_fd(&x.from);
-	cleanup_fd(&x.to);
+	free(x.kept);
+	free(x.made);
+	index_walk_end(&x.from);
+	index_walk_end(&x.to);
+	buf_free(&x.path);
 	return r < 0 ? -1 : 0;
 }
 

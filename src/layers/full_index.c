@@ -3,8 +3,9 @@
  * The index of a copy, on disk: one line for each entry,
  *
  *   cordon 1 index
- *   app INODE SIZE CTIME MODE PATH      the time in nanoseconds, the mode in octal, the path with %XX for what is not printable
- *   end
+ *   app top TEXT                                     what the top itself is
+ *   app INODE SIZE CTIME MODE HASH PARENT NAME       the time in nanoseconds, the mode in octal, the hash in hexadecimal (0: none), the name with
+ *   end                                              %XX for what is not printable; PARENT: the how manieth entry of its tree it is in, from 1; 0: the top
  *
  * It lies beside the copy, in a directory that is ours alone.
  */
@@ -25,6 +26,7 @@
 #include "layers/store_parts.h"
 
 #define FIRST_LINE "cordon 1 index"
+#define TOP "top "
 #define INDEX_MAX ((size_t)1 << 30)
 #define TICK "tick"     /* a file that shows the time of the file system */
 #define TICK_TRIES 2500 /* of a millisecond: some file systems count in steps of two seconds */
@@ -69,33 +71,30 @@ static int read_whole(int dir, const char *name, struct buf *out)
 	}
 }
 
-static int add_entry(struct tree_index *i, struct index_entry *e)
+/* "INODE SIZE CTIME MODE HASH PARENT NAME"; false: malformed. */
+static bool parse_entry(char *text, struct tree_index *out)
 {
-	if (i->count == i->size) {
-		size_t size = i->size ? i->size * 2 : 256;
-		struct index_entry *items = realloc(i->items, size * sizeof(*items));
-		if (!items)
-			return -1;
-		i->items = items;
-		i->size = size;
-	}
-	i->items[i->count++] = *e;
-	return 0;
-}
-
-/* "INODE SIZE CTIME MODE PATH"; false: malformed. */
-static bool parse_entry(char *text, struct index_entry *out)
-{
+	struct index_entry e = {0};
 	char *end;
 	errno = 0;
-	out->ino = strtoull(text, &end, 10);
-	out->size = strtoull(end, &end, 10);
-	out->ctime_ns = strtoll(end, &end, 10);
-	out->mode = (mode_t)strtoul(end, &end, 8);
-	if (errno || *end++ != ' ' || !*end)
+	e.ino = strtoull(text, &end, 10);
+	e.size = strtoull(end, &end, 10);
+	e.ctime_ns = strtoll(end, &end, 10);
+	e.mode = (mode_t)strtoul(end, &end, 8);
+	e.hash = strtoull(end, &end, 16);
+	const unsigned long parent = strtoul(end, &end, 10);
+	if (errno || *end++ != ' ' || !*end || parent > out->count)
 		return false;
-	out->path = path_decode(end, strlen(end));
-	return out->path;
+	e.parent = parent ? (uint32_t)parent - 1 : INDEX_TOP;
+	_cleanup_free_ char *name = path_decode(end, strlen(end));
+	return name && tree_index_add(out, &e, name, strlen(name), NULL) == 0;
+}
+
+static bool parse_top(const char *text, struct tree_index *out)
+{
+	free(out->top);
+	out->top = strdup(text);
+	return out->top;
 }
 
 static bool parse_line(char *line, struct full_index *out)
@@ -103,16 +102,21 @@ static bool parse_line(char *line, struct full_index *out)
 	for (int t = 0; t < TREE_COUNT; t++) {
 		const char *name = layer_tree_names[t];
 		const size_t n = strlen(name);
-		struct index_entry e = {0};
 		if (strncmp(line, name, n) != 0 || line[n] != ' ')
 			continue;
-		if (!parse_entry(line + n + 1, &e))
-			return false;
-		if (add_entry(&out->trees[t], &e) == 0)
-			return true;
-		free(e.path);
+		char *rest = line + n + 1;
+		return strncmp(rest, TOP, strlen(TOP)) == 0 ? parse_top(rest + strlen(TOP), &out->trees[t])
+		                                            : parse_entry(rest, &out->trees[t]);
 	}
 	return false;
+}
+
+static bool finish(struct full_index *i)
+{
+	for (int t = 0; t < TREE_COUNT; t++)
+		if (!tree_index_finish(&i->trees[t]))
+			return false;
+	return true;
 }
 
 /* True if it is whole. */
@@ -124,7 +128,7 @@ static bool parse(char *text, struct full_index *out)
 		if (first && strcmp(line, FIRST_LINE) != 0)
 			return false;
 		if (!first && strcmp(line, "end") == 0)
-			return !*next;
+			return !*next && finish(out);
 		if (!first && !parse_line(line, out))
 			return false;
 		first = false;
@@ -186,14 +190,18 @@ static int wait_for_tick(int dir, int64_t last, struct cordon_error *err)
 static void format(const struct full_index *i, struct buf *out)
 {
 	buf_add_str(out, FIRST_LINE "\n");
-	for (int t = 0; t < TREE_COUNT; t++)
-		for (size_t k = 0; k < i->trees[t].count; k++) {
-			const struct index_entry *e = &i->trees[t].items[k];
-			buf_addf(out, "%s %" PRIu64 " %" PRIu64 " %" PRId64 " %o ", layer_tree_names[t], e->ino, e->size, e->ctime_ns,
-			         (unsigned)e->mode);
-			path_encode(out, e->path);
+	for (int t = 0; t < TREE_COUNT; t++) {
+		const struct tree_index *tree = &i->trees[t];
+		if (tree->top)
+			buf_addf(out, "%s " TOP "%s\n", layer_tree_names[t], tree->top);
+		for (uint32_t k = 0; k < tree->count; k++) {
+			const struct index_entry *e = &tree->items[k];
+			buf_addf(out, "%s %" PRIu64 " %" PRIu64 " %" PRId64 " %o %" PRIx64 " %" PRIu32 " ", layer_tree_names[t], e->ino,
+			         e->size, e->ctime_ns, (unsigned)e->mode, e->hash, e->parent == INDEX_TOP ? 0 : e->parent + 1);
+			path_encode(out, tree_index_name(tree, k));
 			buf_add_str(out, "\n");
 		}
+	}
 	buf_add_str(out, "end\n");
 }
 
@@ -220,18 +228,17 @@ int full_index_save(struct store *s, const char *layer, const char *name, const 
 
 bool full_entry_same(const struct index_entry *a, const struct index_entry *b)
 {
-	return a->mode == b->mode && a->ctime_ns == b->ctime_ns && (S_ISDIR(a->mode) || (a->size == b->size && a->ino == b->ino));
+	return S_ISDIR(a->mode) ? a->mode == b->mode && a->ctime_ns == b->ctime_ns : index_entry_same(a, b);
 }
 
 int full_index_compare(const struct tree_index *before, const struct tree_index *now, full_each each, void *arg, struct cordon_error *err)
 {
-	int r = 0;
-	for (size_t i = 0, k = 0; r == 0 && (i < before->count || k < now->count);) {
-		const struct index_entry *b = i < before->count ? &before->items[i] : NULL, *n = k < now->count ? &now->items[k] : NULL;
-		const int order = !b ? 1 : !n ? -1 : strcmp(b->path, n->path);
-		i += order <= 0;
-		k += order >= 0;
-		r = each(arg, order <= 0 ? b : NULL, order >= 0 ? n : NULL, err);
-	}
+	_cleanup_free_ uint32_t *in_before = tree_index_match(now, before), *in_now = tree_index_match(before, now);
+	int r = in_before && in_now ? 0 : err_sys(err, "cannot compare the copy with its index");
+	for (uint32_t k = 0; r == 0 && k < now->count; k++)
+		r = each(arg, in_before[k], k, err);
+	for (uint32_t k = 0; r == 0 && k < before->count; k++)
+		if (in_now[k] == INDEX_NONE)
+			r = each(arg, k, INDEX_NONE, err);
 	return r;
 }

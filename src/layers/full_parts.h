@@ -10,12 +10,6 @@
 #define FULL_INDEX "index"
 #define FULL_INDEX_NEW "index.new"
 
-/* ---- full_child.c ------------------------------------------------------------------------------------------------------------- */
-
-/* Does the work where all of it can be read; returns what that returned, with its size and error. */
-typedef int (*full_work)(void *job, struct full_size *size, struct cordon_error *err);
-int full_do(full_work work, void *job, struct full_size *size, struct cordon_error *err);
-
 /* ---- full_index.c ------------------------------------------------------------------------------------------------------------- */
 
 struct full_index {
@@ -35,9 +29,17 @@ int full_index_save(struct store *s, const char *layer, const char *name, const 
 
 /* True if the entry was not touched. Directories: inode numbers of overlayfs' own need not last. */
 bool full_entry_same(const struct index_entry *a, const struct index_entry *b);
-/* Goes through two indexes side by side, for each path that is in one of them. NULL: it is not in that one. Stops at what is not 0, and returns it. */
-typedef int (*full_each)(void *arg, const struct index_entry *before, const struct index_entry *now, struct cordon_error *err);
+/*
+ * Goes through two indexes, for each path that is in one of them: first all that is there now, each directory before what is in it, then in the same way what is gone.
+ * INDEX_NONE: it is not in that one. Stops at what is not 0, and returns it.
+ */
+typedef int (*full_each)(void *arg, uint32_t before, uint32_t now, struct cordon_error *err);
 int full_index_compare(const struct tree_index *before, const struct tree_index *now, full_each each, void *arg, struct cordon_error *err);
+
+static inline const struct index_entry *full_entry(const struct tree_index *i, uint32_t entry)
+{
+	return entry == INDEX_NONE ? NULL : &i->items[entry];
+}
 
 /* What a layer can hold: sockets and devices count as absent. */
 static inline bool full_keeps(const struct index_entry *e)

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fs.h"
@@ -38,55 +40,122 @@ static void act_as(const struct layer_ids *ids, bool user)
 
 /* ---- other names of a file --------------------------------------------------------------------------------------------------- */
 
+/*
+ * A group is the names of one file in one layer. The first of them that is put back is linked to one that is in place, or becomes one; all others are linked to
+ * that, so that a group costs what it has names, and not the square of it.
+ */
+struct group_name {
+	uint64_t ino;
+	uint32_t entry;
+	uint32_t in_place; /* of the first name of a group: the one to link to, INDEX_NONE: not known */
+};
+
+struct group_names {
+	struct tree_index index;
+	struct group_name *items; /* of regular files, by inode */
+	size_t count;
+	bool read;
+};
+
 /* What is needed to find them: the names in each layer and in the seed, read when the first file with several turns up. */
 struct names {
 	const struct view *want;
-	struct tree_index *index; /* one per layer */
-	bool *read;
+	const struct changes *changes;
+	struct group_names *layers; /* one per layer */
+	struct buf path;
 };
 
-static int names_begin(struct names *n, const struct view *want, struct cordon_error *err)
+static int names_begin(struct names *n, const struct view *want, const struct changes *changes, struct cordon_error *err)
 {
-	*n = (struct names){
-		.want = want, .index = calloc(want->count + 1, sizeof(*n->index)), .read = calloc(want->count + 1, sizeof(*n->read))};
-	return n->index && n->read ? 0 : err_sys(err, "cannot put files back");
+	*n = (struct names){.want = want, .changes = changes, .layers = calloc(want->count + 1, sizeof(*n->layers))};
+	return n->layers ? 0 : err_sys(err, "cannot put files back");
 }
 
 static void names_end(struct names *n)
 {
-	for (size_t i = 0; n->index && i < n->want->count; i++)
-		tree_index_free(&n->index[i]);
-	free(n->index);
-	free(n->read);
+	for (size_t i = 0; n->layers && i < n->want->count; i++) {
+		tree_index_free(&n->layers[i].index);
+		free(n->layers[i].items);
+	}
+	free(n->layers);
+	buf_free(&n->path);
 }
 
+static int by_inode(const void *a, const void *b)
+{
+	const struct group_name *x = a, *y = b;
+	return x->ino != y->ino ? (x->ino < y->ino ? -1 : 1) : x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+/* False: without it each name is put back as a file of its own. */
+static bool read_names(struct group_names *g, int layer)
+{
+	if (g->read)
+		return g->items;
+	g->read = true;
+	if (tree_index_scan(layer, &g->index, NULL) < 0)
+		return false;
+	g->items = malloc((g->index.count + 1) * sizeof(*g->items));
+	for (uint32_t k = 0; g->items && k < g->index.count; k++)
+		if (S_ISREG(g->index.items[k].mode))
+			g->items[g->count++] = (struct group_name){g->index.items[k].ino, k, INDEX_NONE};
+	if (g->count)
+		qsort(g->items, g->count, sizeof(*g->items), by_inode);
+	return g->items;
+}
+
+/* The first name of a file, NULL: it has none. */
+static struct group_name *find_group(struct group_names *g, uint64_t ino)
+{
+	size_t from = 0, to = g->count;
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (g->items[middle].ino < ino)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from < g->count && g->items[from].ino == ino ? &g->items[from] : NULL;
+}
+
+/* It is yet to be put back, after the first `done`. */
 static bool is_pending(const struct changes *changes, size_t done, const char *path)
 {
-	for (size_t i = done; i < changes->count; i++)
-		if (strcmp(changes->items[i].path, path) == 0)
-			return true;
-	return false;
+	const struct change *found = changes_find(changes, path);
+	return found && (size_t)(found - changes->items) >= done;
+}
+
+/* True if a name in a layer is what the tree should show, and does; its path is in n->path then. */
+static bool is_in_place(struct names *n, const struct view_entry *e, uint32_t entry, size_t done)
+{
+	struct view_entry shown;
+	const char *path = tree_index_path(&n->layers[e->layer].index, entry, &n->path);
+	return path && !is_pending(n->changes, done, path) && view_stat(n->want, path, &shown, NULL) == 0 && shown.layer == e->layer &&
+	       shown.st.st_ino == e->st.st_ino;
+}
+
+/* What was spared has the same name, and other contents. */
+static bool is_unchanged(const struct stat *st, const struct stat *want)
+{
+	return S_ISREG(st->st_mode) && st->st_size == want->st_size && timespec_ns(st->st_mtim) == timespec_ns(want->st_mtim);
 }
 
 /* Another name of the same file that is in place already: the directory, open, and its name there. -1: none. */
-static int find_other(struct names *n, int tree, const char *path, const struct view_entry *e, const struct changes *changes, size_t done,
+static int find_other(struct names *n, int tree, const struct group_name *group, const struct view_entry *e, size_t done,
                       const char **other_base)
 {
-	if (e->st.st_nlink < 2)
-		return -1;
-	struct tree_index *index = &n->index[e->layer];
-	if (!n->read[e->layer] && tree_index_scan(n->want->fds[e->layer], index, NULL) < 0)
-		return -1;
-	n->read[e->layer] = true;
-	for (size_t i = 0; i < index->count; i++) {
-		const char *other = index->items[i].path;
-		struct view_entry shown;
-		if (index->items[i].ino != e->st.st_ino || strcmp(other, path) == 0 || is_pending(changes, done, other) ||
-		    view_stat(n->want, other, &shown, NULL) < 0 || shown.layer != e->layer || shown.st.st_ino != e->st.st_ino)
+	const struct group_names *g = &n->layers[e->layer];
+	if (group->in_place != INDEX_NONE) {
+		const char *there = tree_index_path(&g->index, group->in_place, &n->path);
+		return there ? path_open_parent(tree, there, other_base) : -1;
+	}
+	for (const struct group_name *i = group; i < g->items + g->count && i->ino == group->ino; i++) {
+		struct stat st;
+		if (!is_in_place(n, e, i->entry, done))
 			continue;
-		int dir = path_open_parent(tree, other, other_base);
-		if (dir >= 0)
-			return dir;
+		_cleanup_fd_ int dir = path_open_parent(tree, n->path.data, other_base);
+		if (dir >= 0 && fstatat(dir, *other_base, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_unchanged(&st, &e->st))
+			return steal_fd(&dir);
 	}
 	return -1;
 }
@@ -100,10 +169,11 @@ static bool link_as_user(int dir, const char *other, int parent, const char *bas
 }
 
 /* True if it is that file's name now. */
-static bool link_to_other(int dir, const char *other, int parent, const char *base, const struct stat *now, const struct layer_ids *ids)
+static bool link_to_other(int dir, const char *other, int parent, const char *base, const struct stat *now, const struct stat *want,
+                          const struct layer_ids *ids)
 {
 	struct stat st;
-	if (fstatat(dir, other, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+	if (fstatat(dir, other, &st, AT_SYMLINK_NOFOLLOW) < 0 || !is_unchanged(&st, want))
 		return false;
 	if (now->st_mode && st.st_ino == now->st_ino)
 		return true;
@@ -112,35 +182,65 @@ static bool link_to_other(int dir, const char *other, int parent, const char *ba
 	return link_as_user(dir, other, parent, base, ids);
 }
 
-/*
- * The kernel made a file of its own of `other` when it was linked to; the rest of the names would stay with the old one. What cannot be linked again keeps its
- * contents, and is a file of its own.
- */
-static void gather_group(struct names *n, int tree, const char *path, const struct view_entry *e, const struct changes *changes,
-                         size_t done, int parent, const char *base, const struct layer_ids *ids)
+static void link_anew(int parent, const char *base, int dir, const char *other, const struct layer_ids *ids)
 {
-	const struct tree_index *index = &n->index[e->layer];
+	char temporary[64];
+	struct stat above;
+	bool dated = fstat(dir, &above) == 0;
+	snprintf(temporary, sizeof(temporary), ".cordon-link-%d", (int)getpid());
+	if (link_as_user(parent, base, dir, temporary, ids) && renameat(dir, temporary, dir, other) < 0)
+		unlinkat(dir, temporary, 0);
+	if (dated && file_set_mtime(dir, timespec_ns(above.st_mtim)) < 0)
+		return; /* only its time */
+}
+
+/*
+ * The kernel makes a file of its own of a name that is linked to, when it comes from a layer below; the rest of the names would stay with the old one. What cannot be
+ * linked again keeps its contents, and is a file of its own.
+ */
+static void gather_group(struct names *n, int tree, size_t layer, const struct group_name *group, const struct layer_ids *ids)
+{
+	const struct group_names *g = &n->layers[layer];
+	const struct view_entry e = {.layer = layer, .st = {.st_ino = group->ino}};
+	const char *base, *other, *path = tree_index_path(&g->index, group->in_place, &n->path);
 	struct stat mine, theirs;
-	if (fstatat(parent, base, &mine, AT_SYMLINK_NOFOLLOW) < 0)
+	_cleanup_fd_ int parent = path ? path_open_parent(tree, path, &base) : -1;
+	_cleanup_free_ char *name = parent < 0 ? NULL : strdup(base); /* the path's memory is used again */
+	if (!name || fstatat(parent, name, &mine, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	for (size_t i = 0; i < index->count; i++) {
-		const char *name = index->items[i].path, *other;
-		struct view_entry shown;
-		if (index->items[i].ino != e->st.st_ino || strcmp(name, path) == 0 || is_pending(changes, done, name) ||
-		    view_stat(n->want, name, &shown, NULL) < 0 || shown.layer != e->layer || shown.st.st_ino != e->st.st_ino)
+	for (const struct group_name *i = group; i < g->items + g->count && i->ino == group->ino; i++) {
+		if (!is_in_place(n, &e, i->entry, n->changes->count))
 			continue;
-		_cleanup_fd_ int dir = path_open_parent(tree, name, &other);
-		if (dir < 0 || fstatat(dir, other, &theirs, AT_SYMLINK_NOFOLLOW) < 0 || theirs.st_ino == mine.st_ino)
-			continue;
-		char temporary[64];
-		struct stat above;
-		bool dated = fstat(dir, &above) == 0;
-		snprintf(temporary, sizeof(temporary), ".cordon-link-%d", (int)getpid());
-		if (link_as_user(parent, base, dir, temporary, ids) && renameat(dir, temporary, dir, other) < 0)
-			unlinkat(dir, temporary, 0);
-		if (dated && file_set_mtime(dir, timespec_ns(above.st_mtim)) < 0)
-			continue; /* only its time */
+		_cleanup_fd_ int dir = path_open_parent(tree, n->path.data, &other);
+		if (dir >= 0 && fstatat(dir, other, &theirs, AT_SYMLINK_NOFOLLOW) == 0 && theirs.st_ino != mine.st_ino &&
+		    is_unchanged(&theirs, &mine))
+			link_anew(parent, name, dir, other, ids);
 	}
+}
+
+static void gather_groups(struct names *n, int tree, const struct layer_ids *ids)
+{
+	for (size_t layer = 0; layer < n->want->count; layer++)
+		for (size_t i = 0; i < n->layers[layer].count; i++)
+			if (n->layers[layer].items[i].in_place != INDEX_NONE)
+				gather_group(n, tree, layer, &n->layers[layer].items[i], ids);
+}
+
+/* True if it is a name of a file that is in place, now. In any case the others of its group are linked to this one from now on. */
+static bool join_group(struct names *n, int tree, int parent, const char *base, size_t at, const struct view_entry *e,
+                       const struct stat *now, const struct layer_ids *ids)
+{
+	struct group_names *g = &n->layers[e->layer];
+	const char *other;
+	if (!S_ISREG(e->st.st_mode) || e->st.st_nlink < 2 || !read_names(g, n->want->fds[e->layer]))
+		return false;
+	struct group_name *group = find_group(g, e->st.st_ino);
+	if (!group)
+		return false;
+	_cleanup_fd_ int dir = find_other(n, tree, group, e, at, &other);
+	const bool joined = dir >= 0 && link_to_other(dir, other, parent, base, now, &e->st, ids);
+	group->in_place = tree_index_find(&g->index, n->changes->items[at].path);
+	return joined;
 }
 
 /* ---- one path ---------------------------------------------------------------------------------------------------------------- */
@@ -233,11 +333,11 @@ static int make_other(int parent, const char *base, const struct stat *now, int 
 	return r < 0 ? -1 : openat(parent, base, (S_ISDIR(mode) ? O_RDONLY | O_DIRECTORY : O_PATH) | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static int restore_in(int tree, int parent, const char *base, struct names *names, const struct changes *changes, size_t at,
-                      const struct layer_ids *ids, struct cordon_error *err)
+static int restore_in(int tree, int parent, const char *base, struct names *names, size_t at, const struct layer_ids *ids,
+                      struct cordon_error *err)
 {
 	const struct view *want = names->want;
-	const char *path = changes->items[at].path;
+	const char *path = names->changes->items[at].path;
 	struct view_entry e;
 	struct stat now = {0};
 	_cleanup_file_meta_ struct file_meta meta = {0};
@@ -251,38 +351,31 @@ static int restore_in(int tree, int parent, const char *base, struct names *name
 	if (file_meta_read(source, path, 0, &meta, err) < 0)
 		return -1;
 	ids_show(ids, &meta);
-	const enum change_op op = changes->items[at].op;
+	const enum change_op op = names->changes->items[at].op;
 	if (op == CHANGE_MODE || op == CHANGE_TIME) { /* what is in it is right */
 		_cleanup_fd_ int there = openat(parent, base, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		return there < 0 ? err_sys(err, "cannot put back %s", path)
 		                 : file_meta_apply(there, path, &meta, ids->mapped ? 0 : COPY_OWNER_MAY_FAIL, err);
 	}
 	const bool file = S_ISREG(e.st.st_mode);
-	const char *other;
-	_cleanup_fd_ int other_dir = file ? find_other(names, tree, path, &e, changes, at + 1, &other) : -1;
-	if (other_dir >= 0) {
-		if (link_to_other(other_dir, other, parent, base, &now, ids)) {
-			gather_group(names, tree, path, &e, changes, at + 1, parent, base, ids);
-			return 0;
-		}
-		if (fstatat(parent, base, &now, AT_SYMLINK_NOFOLLOW) < 0)
-			now.st_mode = 0;
-	}
+	if (join_group(names, tree, parent, base, at, &e, &now, ids))
+		return 0;
+	if (now.st_mode && fstatat(parent, base, &now, AT_SYMLINK_NOFOLLOW) < 0) /* it went on the way there */
+		now.st_mode = 0;
 	_cleanup_fd_ int fd = file ? open_file(parent, base, &now, ids) : make_other(parent, base, &now, source, e.st.st_mode, ids);
 	if (fd < 0 || (file && copy_data(source, fd, e.st.st_size) < 0))
 		return err_sys(err, "cannot put back %s", path);
 	return file_meta_apply(fd, path, &meta, ids->mapped ? 0 : COPY_OWNER_MAY_FAIL, err);
 }
 
-static int restore_path(int tree, struct names *names, const struct changes *changes, size_t at, const struct layer_ids *ids,
-                        struct cordon_error *err)
+static int restore_path(int tree, struct names *names, size_t at, const struct layer_ids *ids, struct cordon_error *err)
 {
-	const char *base, *path = changes->items[at].path;
+	const char *base, *path = names->changes->items[at].path;
 	_cleanup_fd_ int parent = path_open_parent(tree, path, &base);
 	if (parent < 0)
 		return err_sys(err, "cannot put back %s", path);
 	mode_t was = open_up(parent);
-	return close_again(parent, was, restore_in(tree, parent, base, names, changes, at, ids, err), path, err);
+	return close_again(parent, was, restore_in(tree, parent, base, names, at, ids, err), path, err);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------- */
@@ -306,23 +399,87 @@ static int restore_times(int tree, const struct view *want, const char *path, si
 	return 0;
 }
 
+/* The directory that a path is in. */
+static size_t parent_len(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+/* Each directory once: those next to one another in the list are in the same, as a rule. */
+static int restore_all_times(int tree, const struct view *want, const struct changes *changes, struct cordon_error *err)
+{
+	for (size_t i = changes->count; i > 0; i--) {
+		const char *path = changes->items[i - 1].path, *last = i < changes->count ? changes->items[i].path : NULL;
+		const size_t len = parent_len(path);
+		if (last && parent_len(last) == len && strncmp(last, path, len) == 0)
+			continue;
+		if (restore_times(tree, want, path, len, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_top(int tree, const struct view *want, const struct layer_ids *ids, struct file_meta *out, struct cordon_error *err)
+{
+	struct view_entry e;
+	if (want->count == 0) /* there is no layer at all: as layer_begin() makes it */
+		return file_meta_read(tree, "the top of the tree", 0, out, err);
+	if (view_stat(want, "", &e, err) < 0)
+		return -1;
+	_cleanup_fd_ int source = view_open_entry(want, "", &e, err);
+	if (source < 0 || file_meta_read(source, "the top of the tree", 0, out, err) < 0)
+		return -1;
+	ids_show(ids, out);
+	return 0;
+}
+
+int putback_top(int tree, const struct view *want, bool inherited, const struct layer_ids *ids, struct cordon_error *err)
+{
+	_cleanup_file_meta_ struct file_meta meta = {0};
+	if (read_top(tree, want, ids, &meta, err) < 0)
+		return -1;
+	struct file_meta plain = meta;
+	if (want->count == 0)
+		plain.mode = S_IFDIR | 0755;
+	if (inherited || want->count == 0) {
+		plain.mode &= S_IFMT | 01777;
+		plain.attr_count = 0;
+	}
+	return file_meta_apply(tree, "the top of the tree", &plain, ids->mapped ? 0 : COPY_OWNER_MAY_FAIL, err);
+}
+
+/*
+ * Whether somebody has it bound. A datagram socket is refused by one of another kind, but in another way than by one that nobody has any more; and where it is
+ * not refused, nobody hears of it.
+ */
+bool putback_is_used(int dir, const char *name)
+{
+	_cleanup_fd_ int there = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_fd_ int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", there);
+	return there >= 0 && (sock < 0 || connect(sock, (struct sockaddr *)&address, sizeof(address)) == 0 || errno != ECONNREFUSED);
+}
+
 int putback(int tree, const struct view *want, const struct changes *changes, const struct layer_ids *ids, struct cordon_error *err)
 {
 	struct names names;
-	int r = names_begin(&names, want, err);
+	int r = names_begin(&names, want, changes, err);
+	mode_t was = open_up(tree);
 	/* from the end: what is in a directory comes after it */
 	for (size_t i = changes->count; r == 0 && i > 0; i--)
 		if (!changes->items[i - 1].after || (S_ISDIR(changes->items[i - 1].before) && !S_ISDIR(changes->items[i - 1].after)))
 			r = remove_path(tree, changes->items[i - 1].path, err);
 	for (size_t i = 0; r == 0 && i < changes->count; i++)
 		if (changes->items[i].after)
-			r = restore_path(tree, &names, changes, i, ids, err);
-	for (size_t i = changes->count; r == 0 && i > 0; i--) {
-		const char *path = changes->items[i - 1].path, *slash = strrchr(path, '/');
-		r = restore_times(tree, want, path, slash ? (size_t)(slash - path) : 0, err);
-	}
-	if (r == 0) /* the top is in no list of changes, and a name in it may have come and gone again */
+			r = restore_path(tree, &names, i, ids, err);
+	if (r == 0)
+		gather_groups(&names, tree, ids);
+	if (r == 0)
+		r = restore_all_times(tree, want, changes, err);
+	if (r == 0) /* a name in the top may have come and gone again */
 		r = restore_times(tree, want, "", 0, err);
 	names_end(&names);
-	return r;
+	return close_again(tree, was, r, "the top of the tree", err);
 }

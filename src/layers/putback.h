@@ -11,5 +11,12 @@
 
 /* changes: from what the tree shows now to what it should show. */
 int putback(int tree, const struct view *want, const struct changes *changes, const struct layer_ids *ids, struct cordon_error *err);
+/*
+ * Mode, owner, attributes and time of the top itself, which is in no list of changes. inherited: it began with no more than the mode and the time of the one below it, see
+ * inherit_root() in sandbox/mounts_layers.c.
+ */
+int putback_top(int tree, const struct view *want, bool inherited, const struct layer_ids *ids, struct cordon_error *err);
+/* No view shows sockets. One that a program still has bound should be left alone; what others left is in the way of the next. */
+bool putback_is_used(int dir, const char *name);
 
 #endif

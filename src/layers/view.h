@@ -56,15 +56,22 @@ struct changes {
 	struct change *items; /* sorted by path: a directory comes before what is in it */
 	size_t count, size;
 	uint64_t bytes;
+	size_t path_bytes; /* of all paths that were added */
 };
 void changes_free(struct changes *c);
+/* Copies it, with its path. Lists that are too long are an error, see changes_between(). */
+int changes_add(struct changes *c, const struct change *change, struct cordon_error *err);
+/* By path. */
+void changes_sort(struct changes *c);
+/* In a sorted list; NULL: it is not in it. */
+const struct change *changes_find(const struct changes *c, const char *path);
 
 /*
  * What differs between two stacks. Only what their layers (not the seed, which both must share, or neither have) hold is looked at, so the cost is that of the
  * changes, whatever the size of the seed. A directory counts only if it is new, gone or of another mode; a file copied up without a change
  * does not count (contents are compared when size is equal, unless both come from the same layer). A directory that is gone is one change for itself and one for each thing in it.
  * Owners, times and extended attributes: a difference in owner or xattrs is CHANGE_MODE; mtime alone is none, unless it is asked for. The top itself is not compared.
- * A tree may be in use meanwhile: what vanishes counts as gone. More than 1,000,000 changes, or directories more than 10,000 deep, are an error.
+ * A tree may be in use meanwhile: what vanishes counts as gone. More than 1,000,000 changes, paths of more than 256 MiB in all, or directories more than 10,000 deep, are an error.
  */
 int changes_between(const struct view *before, const struct view *after, struct changes *out, struct cordon_error *err);
 

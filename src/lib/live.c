@@ -195,7 +195,8 @@ bool live_open_is_empty(const struct live *l)
 	if (strcmp(l->box.lower, l->box.head) != 0) /* the head is a copy of what it held: empty is not the same as unchanged */
 		return false;
 	_cleanup_fd_ int dir = openat(l->store.layers_fd, l->box.open, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return dir < 0 || (tree_is_empty(dir, layer_tree_names[TREE_APP]) && tree_is_empty(dir, layer_tree_names[TREE_HOME]));
+	return dir < 0 || (tree_is_empty(dir, layer_tree_names[TREE_APP]) && tree_is_empty(dir, layer_tree_names[TREE_HOME]) &&
+	                   live_tops_are_fresh(l));
 }
 
 int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct changes *out, struct cordon_error *err)
@@ -280,7 +281,7 @@ int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes
 	memcpy(old, l->box.open, sizeof(old));
 	if (live_copies(l))
 		return live_copy_turn_over(l, keep, meta, changes, err);
-	if (live_describe(l, old, birth_ns, changes, err) < 0 || (l->state && live_begin_layer(l, next, err) < 0))
+	if (live_describe_closed(l, old, birth_ns, changes, err) < 0 || (l->state && live_begin_layer(l, next, err) < 0))
 		return -1;
 	if ((!keep && l->state && live_preserve(l, old, next, changes, err) < 0) ||
 	    mount_next(l, keep ? l->box.lower : l->box.head, keep ? old : NULL, next, err) < 0) {
@@ -389,24 +390,6 @@ void live_tx_free(struct live_tx *tx)
 	strlist_free(&tx->services);
 }
 
-/* A tree's own directory is no entry of it: what an exec makes of its mode counts, too. */
-static void read_tops(const struct live *l, mode_t tops[TREE_COUNT])
-{
-	for (int i = 0; i < TREE_COUNT; i++) {
-		char path[LAYER_ID_LEN + 32];
-		struct stat st;
-		snprintf(path, sizeof(path), "%s/%s%s", l->box.open, l->box.copy ? "full/" : "", layer_tree_names[i]);
-		tops[i] = fstatat(l->store.layers_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ? st.st_mode : 0;
-	}
-}
-
-static bool tops_changed(const struct live *l, const struct live_tx *tx)
-{
-	mode_t now[TREE_COUNT];
-	read_tops(l, now);
-	return memcmp(now, tx->tops, sizeof(now)) != 0;
-}
-
 int live_exec_begin(struct live *l, bool own, struct live_tx *tx, struct cordon_error *err)
 {
 	char limit[32];
@@ -429,7 +412,6 @@ int live_exec_begin(struct live *l, bool own, struct live_tx *tx, struct cordon_
 	}
 	memcpy(tx->before, l->box.head, sizeof(tx->before));
 	memcpy(tx->after, l->box.head, sizeof(tx->after));
-	read_tops(l, tx->tops);
 	l->running++;
 	return 0;
 }
@@ -453,8 +435,7 @@ static void tx_done(struct live *l, struct live_tx *tx, bool failed, bool keep)
 int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, const char *command, int exit_code, struct cordon_error *err)
 {
 	l->running--;
-	const bool shut = tops_changed(l, tx);
-	if (!tx->own || (live_open_is_empty(l) && !shut))
+	if (!tx->own || live_open_is_empty(l))
 		return 0;
 	struct layer meta = {.kind = keep ? LAYER_EXEC : LAYER_FAILED, .exit_code = exit_code, .command = (char *)(uintptr_t)command};
 	if (l->running == 0 || !l->state) {
@@ -463,7 +444,7 @@ int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, co
 	} else {
 		if (live_checkpoint(l, &meta, keep, &tx->changes, err) < 0)
 			return -1;
-		if (!meta.id[0] && (keep || !shut))
+		if (!meta.id[0])
 			return 0; /* what is in the open layer was there before */
 		if (!keep && live_put_back(l, l->box.head, &l->policy->transaction.preserve, err) < 0)
 			return -1;

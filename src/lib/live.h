@@ -72,7 +72,6 @@ struct live_tx {
 	bool own;                                               /* a transaction of its own; false: --parallel, services */
 	char before[LAYER_ID_LEN + 1], after[LAYER_ID_LEN + 1]; /* "": the seed */
 	enum live_outcome outcome;
-	mode_t tops[TREE_COUNT]; /* of the trees' own directories when it began */
 	struct changes changes;  /* in the workspace */
 	struct strlist services; /* that were running and saw files put back */
 };
@@ -155,6 +154,10 @@ int live_put_back(struct live *l, const char *layer, const struct strlist *spare
 /* transaction.preserve: what a rolled-back exec leaves after all, carried over into a layer that is not mounted yet. */
 int live_preserve(struct live *l, const char *from, const char *to, const struct changes *changes, struct cordon_error *err);
 void live_forget_checkpoint(struct live *l);
+/* As live_describe(), also where a command has closed what it wrote to its owner. */
+int live_describe_closed(struct live *l, const char *layer, int64_t birth_ns, struct changes *out, struct cordon_error *err);
+/* Whether mode and attributes of the trees' tops are those that the open layer began with: an empty one may differ in nothing else. */
+bool live_tops_are_fresh(const struct live *l);
 
 /*
  * live_copy.c: full copies, where overlayfs cannot write. CORDON_LAYERS=overlay or =copy in the environment forces one or the other; else a copy is made when

@@ -70,10 +70,12 @@ static int views_open(struct live *l, const char *head, struct view out[TREE_COU
 static int find_ids(struct live *l, const char *layer, struct layer_ids *out, struct cordon_error *err)
 {
 	struct stat shown, disk = {.st_uid = geteuid(), .st_gid = getegid()};
-	_cleanup_fd_ int tree = full_open(&l->store, layer, TREE_APP, err);
 	*out = (struct layer_ids){0};
-	if (tree < 0 || geteuid() != 0)
-		return tree < 0 ? -1 : 0;
+	if (geteuid() != 0)
+		return 0;
+	_cleanup_fd_ int tree = full_open(&l->store, layer, TREE_APP, err);
+	if (tree < 0)
+		return -1;
 	if (fstat(tree, &shown) < 0 || (l->seed >= 0 && fstat(l->seed, &disk) < 0))
 		return err_sys(err, "cannot look at the copy");
 	const bool chosen = l->box.uid != UINT32_MAX;
@@ -181,7 +183,7 @@ int live_copy_turn_over(struct live *l, bool keep, struct layer *meta, struct ch
 	c.full.layer = old;
 	/* what is linked must not be written to again: it goes with the copy, or is put back as another file; but not what survives a rollback */
 	const bool linked = !l->state || (!keep && l->policy->transaction.preserve.count == 0);
-	if (full_extract(&c.full, old, linked ? FULL_LINK : 0, err) < 0 || live_describe(l, old, birth_ns, changes, err) < 0)
+	if (full_extract(&c.full, old, linked ? FULL_LINK : 0, err) < 0 || live_describe_closed(l, old, birth_ns, changes, err) < 0)
 		return -1;
 	if ((l->state && hand_on(l, &c, keep, old, next, err) < 0) || live_seal(l, meta, old, changes, err) < 0) {
 		take_back(l, old, next);
@@ -205,7 +207,7 @@ static int take_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_e
 		id[0] = '\0';
 		return -1;
 	}
-	if (full_extract(&c.full, id, 0, err) == 0 && full_pass_index(&l->store, id, l->box.open, err) == 0)
+	if (full_extract(&c.full, id, FULL_SETTLE, err) == 0 && full_pass_index(&l->store, id, l->box.open, err) == 0)
 		return 0;
 	layer_drop(&l->store, id, NULL);
 	id[0] = '\0';
@@ -222,7 +224,7 @@ int live_copy_checkpoint(struct live *l, struct layer *meta, bool move_head, str
 	if (l->backend->freeze(l->ctx, l->state, false, r < 0 ? NULL : err) < 0)
 		r = -1;
 	meta->id[0] = '\0';
-	if (r == 0 && id[0] && (live_describe(l, id, birth_ns, changes, err) < 0 || live_seal(l, meta, id, changes, err) < 0))
+	if (r == 0 && id[0] && (live_describe_closed(l, id, birth_ns, changes, err) < 0 || live_seal(l, meta, id, changes, err) < 0))
 		r = -1;
 	if (r < 0 && id[0])
 		layer_drop(&l->store, id, NULL);

@@ -9,14 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/util.h"
 #include "layers/copy.h"
+#include "layers/parcel.h"
 #include "layers/putback.h"
 #include "layers/spare.h"
 #include "lib/live.h"
+
+#define NEVER INT64_MIN /* a change time that no file has: it differs from whatever it is compared with */
 
 void live_forget_checkpoint(struct live *l)
 {
@@ -32,28 +36,81 @@ static int open_tree(const struct live *l, const char *layer, enum layer_tree tr
 	return openat(l->store.layers_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static int scan(struct live *l, struct tree_index now[TREE_COUNT], struct cordon_error *err)
+/*
+ * What is done to the trees is done where all of them can be read: a command can close a file, a directory or the top itself to its owner, who is us where cordon is
+ * run by an ordinary user. That may be another process; what it found out comes back through a file.
+ */
+struct work {
+	struct live *live;
+	const char *layer;            /* to be filled, or to go back to */
+	const struct strlist *spare;  /* not to be put back */
+	const struct tree_index *now; /* of each tree, where it is known already */
+	int64_t birth_ns;             /* of the layer to be described */
+	int found;                    /* gets the indexes, or the changes */
+};
+
+static int work_begin(struct work *w, struct cordon_error *err)
 {
+	w->found = memfd_create("cordon-index", MFD_CLOEXEC);
+	return w->found >= 0 ? 0 : err_sys(err, "cannot make a file in memory");
+}
+
+/* What the work has left; now and changes: empty, or NULL if that is none of it. */
+static int work_end(struct work *w, int result, struct tree_index *now, struct changes *changes, struct cordon_error *err)
+{
+	if (result == 0 && lseek(w->found, 0, SEEK_SET) < 0)
+		result = err_sys(err, "cannot read a file in memory");
+	for (int i = 0; result == 0 && now && i < TREE_COUNT; i++)
+		result = tree_index_receive(&now[i], w->found, err);
+	if (result == 0 && changes)
+		result = changes_receive(changes, w->found, err);
+	close(w->found);
+	return result;
+}
+
+/* The present state of the open layer, which can be compared with that of another time. spared: paths in the workspace that are not what the layer of then has. */
+static int scan(struct work *w, const struct strlist *spared, struct cordon_error *err)
+{
+	struct live *l = w->live;
 	for (int i = 0; i < TREE_COUNT; i++) {
+		_cleanup_index_ struct tree_index now = {0};
 		_cleanup_fd_ int dir = open_tree(l, l->box.open, (enum layer_tree)i);
 		if (dir < 0)
 			return err_sys(err, "cannot open the open layer");
-		if (tree_index_scan(dir, &now[i], err) < 0)
+		if (tree_index_scan(dir, &now, err) < 0 || tree_index_settle(dir, &now, &l->last[i], 0, err) < 0)
+			return -1;
+		for (size_t k = 0; spared && i == TREE_APP && k < spared->count; k++) {
+			uint32_t entry = tree_index_find(&now, spared->items[k]);
+			if (entry != INDEX_NONE)
+				now.items[entry].ctime_ns = NEVER;
+		}
+		if (tree_index_send(&now, w->found, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int copy_trees(struct live *l, const struct tree_index now[TREE_COUNT], const char *id, struct cordon_error *err)
+static int do_scan(void *work, struct full_size *size, struct cordon_error *err)
 {
+	(void)size;
+	return scan(work, NULL, err);
+}
+
+static int do_copy(void *work, struct full_size *size, struct cordon_error *err)
+{
+	const struct work *w = work;
+	struct live *l = w->live;
+	(void)size;
 	for (int i = 0; i < TREE_COUNT; i++) {
-		_cleanup_fd_ int from = open_tree(l, l->box.open, (enum layer_tree)i), to = open_tree(l, id, (enum layer_tree)i);
+		_cleanup_fd_ int from = open_tree(l, l->box.open, (enum layer_tree)i), to = open_tree(l, w->layer, (enum layer_tree)i);
 		_cleanup_fd_ int sealed = l->last_layer[0] ? open_tree(l, l->last_layer, (enum layer_tree)i) : -1;
 		if (from < 0 || to < 0)
 			return err_sys(err, "cannot open the layer");
-		if (tree_checkpoint(from, &now[i], to, sealed, &l->last[i], err) < 0)
+		if (tree_checkpoint(from, &w->now[i], to, sealed, &l->last[i], err) < 0)
 			return -1;
 	}
+	for (int i = 0; i < TREE_COUNT; i++)
+		tree_index_await_tick(&w->now[i]);
 	return 0;
 }
 
@@ -69,8 +126,9 @@ static void remember(struct live *l, struct tree_index now[TREE_COUNT])
 /* While everything stands still. *id stays "" if nothing was written since the last time. */
 static int take_copy(struct live *l, struct tree_index now[TREE_COUNT], char id[LAYER_ID_LEN + 1], struct cordon_error *err)
 {
+	struct work w = {.live = l, .layer = id, .now = now};
 	bool same = true;
-	if (scan(l, now, err) < 0)
+	if (work_begin(&w, err) < 0 || work_end(&w, full_do(do_scan, &w, NULL, err), now, NULL, err) < 0)
 		return -1;
 	for (int i = 0; i < TREE_COUNT; i++)
 		same = same && tree_index_equal(&now[i], &l->last[i]);
@@ -78,11 +136,32 @@ static int take_copy(struct live *l, struct tree_index now[TREE_COUNT], char id[
 		return 0;
 	if (live_begin_layer(l, id, err) < 0)
 		return -1;
-	if (copy_trees(l, now, id, err) == 0)
+	if (full_do(do_copy, &w, NULL, err) == 0)
 		return 0;
 	layer_drop(&l->store, id, NULL);
 	id[0] = '\0';
 	return -1;
+}
+
+static int do_describe(void *work, struct full_size *size, struct cordon_error *err)
+{
+	const struct work *w = work;
+	struct changes changes = {0};
+	(void)size;
+	int r = live_describe(w->live, w->layer, w->birth_ns, &changes, err);
+	if (r == 0)
+		r = changes_send(&changes, w->found, err);
+	changes_free(&changes);
+	return r;
+}
+
+int live_describe_closed(struct live *l, const char *layer, int64_t birth_ns, struct changes *out, struct cordon_error *err)
+{
+	struct work w = {.live = l, .layer = layer, .birth_ns = birth_ns};
+	*out = (struct changes){0};
+	if (geteuid() == 0)
+		return live_describe(l, layer, birth_ns, out, err);
+	return work_begin(&w, err) < 0 ? -1 : work_end(&w, full_do(do_describe, &w, NULL, err), NULL, out, err);
 }
 
 int live_checkpoint(struct live *l, struct layer *meta, bool move_head, struct changes *changes, struct cordon_error *err)
@@ -99,7 +178,7 @@ int live_checkpoint(struct live *l, struct layer *meta, bool move_head, struct c
 		r = -1;
 	meta->id[0] = '\0';
 	if (r == 0 && id[0])
-		r = live_describe(l, id, birth_ns, changes, err) < 0 || live_seal(l, meta, id, changes, err) < 0 ? -1 : 0;
+		r = live_describe_closed(l, id, birth_ns, changes, err) < 0 || live_seal(l, meta, id, changes, err) < 0 ? -1 : 0;
 	if (r == 0 && id[0]) {
 		remember(l, now);
 		memcpy(l->last_layer, id, sizeof(id));
@@ -111,6 +190,32 @@ int live_checkpoint(struct live *l, struct layer *meta, bool move_head, struct c
 	for (int i = 0; i < TREE_COUNT; i++)
 		tree_index_free(&now[i]);
 	return r;
+}
+
+/* What the top of a tree was when the open layer was mounted: inherit_root() in sandbox/mounts_layers.c. */
+static mode_t inherited_mode(const struct live *l, enum layer_tree tree)
+{
+	char path[LAYER_ID_LEN + 16];
+	struct stat st;
+	if (!l->box.lower[0] && (tree != TREE_APP || l->seed < 0))
+		return 0755;
+	snprintf(path, sizeof(path), "%s/%s", l->box.lower, layer_tree_names[tree]);
+	const int r = l->box.lower[0] ? fstatat(l->store.layers_fd, path, &st, AT_SYMLINK_NOFOLLOW) : fstat(l->seed, &st);
+	return r < 0 ? 0755 : st.st_mode & 01777;
+}
+
+bool live_tops_are_fresh(const struct live *l)
+{
+	char path[LAYER_ID_LEN + 16];
+	for (int i = 0; i < TREE_COUNT; i++) {
+		_cleanup_file_meta_ struct file_meta top = {0};
+		snprintf(path, sizeof(path), "%s/%s", l->box.open, layer_tree_names[i]);
+		_cleanup_fd_ int fd = openat(l->store.layers_fd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && file_meta_read(fd, path, 0, &top, NULL) == 0 &&
+		    ((top.mode & 07777) != inherited_mode(l, (enum layer_tree)i) || top.attr_count))
+			return false;
+	}
+	return true;
 }
 
 /* ---- going back -------------------------------------------------------------------------------------------------------------- */
@@ -134,45 +239,99 @@ static int find_ids(const struct live *l, int tree, int layer, struct layer_ids 
 	return 0;
 }
 
-static int put_back_tree(struct live *l, enum layer_tree tree, const char *layer, const struct strlist *spare, struct cordon_error *err)
+/* No view shows the sockets that are left in the open layer. They go, but for those that a service listens at. */
+static int add_sockets(int open, int merged, int seed, struct changes *changes, struct cordon_error *err)
 {
+	_cleanup_index_ struct tree_index index = {0};
+	_cleanup_walk_ struct index_walk walk;
+	_cleanup_buf_ struct buf path = {0};
+	const size_t count = changes->count;
+	index_walk_begin(&walk, &index, merged); /* overlayfs' inode is the one that was bound */
+	if (tree_index_scan(open, &index, err) < 0)
+		return -1;
+	for (uint32_t k = 0; k < index.count; k++) {
+		struct stat st;
+		const char *base;
+		const int dir = S_ISSOCK(index.items[k].mode) ? index_walk_to(&walk, index.items[k].parent) : -1;
+		if (dir < 0 || putback_is_used(dir, tree_index_name(&index, k)))
+			continue;
+		if (!tree_index_path(&index, k, &path))
+			return err_sys(err, "cannot put files back");
+		_cleanup_fd_ int below = seed < 0 ? -1 : path_open_parent(seed, path.data, &base);
+		if (below >= 0 && fstatat(below, base, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode))
+			continue; /* there was one at the beginning */
+		if (changes_find(&(struct changes){.items = changes->items, .count = count}, path.data))
+			continue; /* it is replaced */
+		const struct change gone = {.op = CHANGE_DELETE, .path = path.data, .before = index.items[k].mode};
+		if (changes_add(changes, &gone, err) < 0)
+			return -1;
+	}
+	changes_sort(changes);
+	return 0;
+}
+
+static int put_back_tree(const struct work *w, enum layer_tree tree, struct strlist *spared, struct cordon_error *err)
+{
+	struct live *l = w->live;
 	_cleanup_view_ struct view now = {0}, want = {0};
 	_cleanup_fd_ int open = open_tree(l, l->box.open, tree);
 	struct changes changes = {0};
 	struct layer_ids ids;
 	const int seed = tree == TREE_APP ? l->seed : -1, merged = l->state->trees[tree];
+	const bool inherited = !w->layer[0] || strcmp(w->layer, l->box.lower) == 0;
 	if (open < 0 || merged < 0)
 		return err_sys(err, "cannot open the sandbox's tree");
 	int r = find_ids(l, merged, open, &ids, err);
 	if (r == 0)
 		r = view_open(&l->store, l->box.lower, l->box.open, tree, seed, &now, err);
 	if (r == 0)
-		r = view_open(&l->store, layer, NULL, tree, seed, &want, err);
+		r = view_open(&l->store, w->layer, NULL, tree, seed, &want, err);
 	if (r == 0)
 		r = changes_between_with(&now, &want, CHANGES_FILE_TIMES | CHANGES_DIR_TIMES, &changes, err);
+	if (r == 0)
+		r = add_sockets(open, merged, seed, &changes, err);
 	if (r == 0 && tree == TREE_APP)
-		r = spare_changes(&changes, spare, NULL, err);
+		r = spare_changes(&changes, w->spare, spared, err);
 	if (r == 0)
 		r = putback(merged, &want, &changes, &ids, err);
+	if (r == 0)
+		r = putback_top(merged, &want, inherited, &ids, err);
 	changes_free(&changes);
 	return r;
+}
+
+static int do_put_back(void *work, struct full_size *size, struct cordon_error *err)
+{
+	struct strlist spared = {0};
+	int r = 0;
+	(void)size;
+	for (int i = 0; r == 0 && i < TREE_COUNT; i++)
+		r = put_back_tree(work, (enum layer_tree)i, &spared, err);
+	if (r == 0)
+		r = scan(work, &spared, err);
+	strlist_free(&spared);
+	return r;
+}
+
+static int put_back(struct live *l, const char *layer, const struct strlist *spare, struct tree_index now[TREE_COUNT],
+                    struct cordon_error *err)
+{
+	struct work w = {.live = l, .layer = layer, .spare = spare};
+	if (work_begin(&w, err) < 0 || work_end(&w, full_do(do_put_back, &w, NULL, err), now, NULL, err) < 0)
+		return -1;
+	for (int i = 0; i < TREE_COUNT; i++)
+		tree_index_await_tick(&now[i]);
+	return 0;
 }
 
 int live_put_back(struct live *l, const char *target, const struct strlist *spare, struct cordon_error *err)
 {
 	struct tree_index now[TREE_COUNT] = {0};
 	char layer[LAYER_ID_LEN + 1]; /* it may be the head's own memory */
-	int r = 0;
 	snprintf(layer, sizeof(layer), "%s", target);
 	if (l->backend->freeze(l->ctx, l->state, true, err) < 0)
 		return -1;
-	const bool copied = live_copies(l);
-	if (copied)
-		r = live_copy_put_back(l, layer, spare, err);
-	for (int i = 0; r == 0 && i < TREE_COUNT && !copied; i++)
-		r = put_back_tree(l, (enum layer_tree)i, layer, spare, err);
-	if (r == 0 && !copied)
-		r = scan(l, now, err);
+	int r = live_copies(l) ? live_copy_put_back(l, layer, spare, err) : put_back(l, layer, spare, now, err);
 	if (l->backend->freeze(l->ctx, l->state, false, r < 0 ? NULL : err) < 0)
 		r = -1;
 	if (r < 0) {

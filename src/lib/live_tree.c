@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,24 @@ static int settle(struct live *l, struct cordon_error *err)
 	return r;
 }
 
+/* The trees of a new layer look from outside like those that are shown now. */
+static int take_tops_over(struct live *l, const char *layer, struct cordon_error *err)
+{
+	const char *from = l->box.open[0] ? l->box.open : l->box.head;
+	for (int i = 0; i < TREE_COUNT; i++) {
+		char path[LAYER_ID_LEN + 16];
+		struct stat st = {.st_mode = 0755};
+		snprintf(path, sizeof(path), "%s/%s", from, layer_tree_names[i]);
+		int r = *from                           ? fstatat(l->store.layers_fd, path, &st, AT_SYMLINK_NOFOLLOW)
+		        : i == TREE_APP && l->seed >= 0 ? fstat(l->seed, &st)
+		                                        : 0;
+		snprintf(path, sizeof(path), "%s/%s", layer, layer_tree_names[i]);
+		if (r < 0 || fchmodat(l->store.layers_fd, path, st.st_mode & 01777, 0) < 0)
+			return err_sys(err, "cannot prepare layer %s", layer);
+	}
+	return 0;
+}
+
 /* A layer without changes, for a name: on the seed, or where the head has a name already. */
 static int add_empty(struct live *l, struct layer *meta, struct cordon_error *err)
 {
@@ -34,8 +53,10 @@ static int add_empty(struct live *l, struct layer *meta, struct cordon_error *er
 	memcpy(meta->parent, l->box.head, sizeof(meta->parent));
 	memcpy(meta->sandbox, l->box.id, sizeof(meta->sandbox));
 	meta->created_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-	if (layer_seal(&l->store, meta, err) < 0)
+	if (take_tops_over(l, meta->id, err) < 0 || layer_seal(&l->store, meta, err) < 0) {
+		layer_drop(&l->store, meta->id, NULL);
 		return -1;
+	}
 	const bool on_it = strcmp(l->box.lower, l->box.head) == 0; /* what is mounted shows the same with it */
 	memcpy(l->box.head, meta->id, sizeof(l->box.head));
 	if (on_it)

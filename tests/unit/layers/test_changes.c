@@ -397,6 +397,16 @@ static void test_a_thousand_directories_deep_with_few_descriptors(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
+/* Not many changes, but paths of 184 MB in all. */
+static void test_paths_longer_than_the_limit_are_an_error(void **state)
+{
+	char name[256];
+	memset(name, 'd', 255);
+	name[255] = '\0';
+	make_deep(upper, 1200, name);
+	assert_non_null(strstr(changes_error().message, "too many changes"));
+}
+
 static void test_a_tree_deeper_than_the_limit_is_an_error(void **state)
 {
 	make_deep(upper, VIEW_DEPTH_MAX + 1, "d");
@@ -434,6 +444,7 @@ int main(void)
 		test(test_names_of_any_bytes),
 		test(test_many_directories_with_few_descriptors),
 		test(test_a_thousand_directories_deep_with_few_descriptors),
+		test(test_paths_longer_than_the_limit_are_an_error),
 		test(test_a_tree_deeper_than_the_limit_is_an_error),
 		test(test_a_layer_that_was_replaced_by_a_link_leads_nowhere),
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Putting files back in place: into what is open, through hard links, and never through symbolic ones. */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -28,6 +33,17 @@ static int directory(const char *name)
 	int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	return fd;
+}
+
+/* How often a path was opened: openat2(2) has no function of its own. */
+static unsigned long opened;
+long __real_syscall(long nr, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f);
+
+long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
+{
+	opened += nr == SYS_openat2;
+	return __real_syscall(nr, a, b, c, d, e, f);
 }
 
 static int set_up(void **state)
@@ -116,6 +132,97 @@ static void test_names_of_one_file_stay_together(void **state)
 	assert_true(a.st_ino == b.st_ino && b.st_ino == c.st_ino);
 }
 
+/* All names of a file are gone but one. */
+static void test_a_group_of_names_costs_what_it_has_names(void **state)
+{
+	enum { NAMES = 300, FOR_EACH = 40 };
+	char name[16];
+	struct stat one, other;
+	put(want_dir, "a", "one\n");
+	for (int i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "l%d", i);
+		assert_int_equal(linkat(want_dir, "a", want_dir, name, 0), 0);
+	}
+	opened = 0;
+	assert_int_equal(go_back(NULL), 0);
+	assert_true(opened < NAMES * FOR_EACH);
+	assert_int_equal(fstatat(tree, "a", &one, 0), 0);
+	assert_int_equal(one.st_nlink, NAMES + 1);
+	assert_true(fstatat(tree, "l299", &other, 0) == 0 && other.st_ino == one.st_ino);
+}
+
+/* a was removed, and b, which is the same file, was only touched: it is not in place yet when a comes back. */
+static void test_names_that_were_only_touched_join_the_rest(void **state)
+{
+	struct stat a, b;
+	put(want_dir, "a", "one\n");
+	assert_int_equal(linkat(want_dir, "a", want_dir, "b", 0), 0);
+	put(tree, "b", "one\n");
+	assert_int_equal(utimensat(tree, "b", (const struct timespec[]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
+	assert_int_equal(go_back(NULL), 0);
+	assert_true(fstatat(tree, "a", &a, 0) == 0 && fstatat(tree, "b", &b, 0) == 0);
+	assert_int_equal(a.st_ino, b.st_ino);
+}
+
+/* a and b are one file; both were written to, and only a is to be put back. */
+static void test_a_name_is_not_linked_to_what_was_spared(void **state)
+{
+	struct change back = {.op = CHANGE_MODIFY, .path = (char[]){"a"}, .before = S_IFREG | 0644, .after = S_IFREG | 0644};
+	put(want_dir, "a", "one\n");
+	assert_int_equal(linkat(want_dir, "a", want_dir, "b", 0), 0);
+	put(tree, "a", "another\n");
+	assert_int_equal(linkat(tree, "a", tree, "b", 0), 0);
+	assert_int_equal(go_back(&(struct changes){.items = &back, .count = 1}), 0);
+	assert_string_equal(text_of(tree, "a"), "one\n");
+	assert_string_equal(text_of(tree, "b"), "another\n");
+}
+
+static void test_the_top_is_put_back(void **state)
+{
+	_cleanup_view_ struct view want = {0}, none = {0};
+	struct stat st;
+	char value[8];
+	assert_int_equal(view_from(&want_dir, 1, false, &want, &err), 0);
+	assert_true(fchmod(want_dir, 02750) == 0 && fsetxattr(want_dir, "user.kept", "1", 1, 0) == 0);
+	assert_true(fchmod(tree, 0) == 0 && fsetxattr(tree, "user.left", "1", 1, 0) == 0);
+	assert_int_equal(putback_top(tree, &want, false, &own, &err), 0);
+	assert_true(fstat(tree, &st) == 0 && (st.st_mode & 07777) == 02750);
+	assert_int_equal(fgetxattr(tree, "user.kept", value, sizeof(value)), 1);
+	assert_int_equal(fgetxattr(tree, "user.left", value, sizeof(value)), -1);
+	assert_int_equal(putback_top(tree, &want, true, &own, &err), 0);
+	assert_true(fstat(tree, &st) == 0 && (st.st_mode & 07777) == 0750);
+	assert_int_equal(fgetxattr(tree, "user.kept", value, sizeof(value)), -1);
+	assert_int_equal(putback_top(tree, &none, true, &own, &err), 0);
+	assert_true(fstat(tree, &st) == 0 && (st.st_mode & 07777) == 0755);
+}
+
+static int bind_in(int dir, const char *name, int kind)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", dir, name);
+	int fd = socket(AF_UNIX, kind | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+static void test_sockets_in_use_are_told_from_those_that_were_left(void **state)
+{
+	static const int kinds[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		int fd = bind_in(tree, "s", kinds[i]);
+		assert_true(putback_is_used(tree, "s"));
+		if (kinds[i] != SOCK_DGRAM) {
+			struct pollfd waiting = {.fd = fd, .events = POLLIN};
+			assert_int_equal(listen(fd, 1), 0);
+			assert_true(putback_is_used(tree, "s"));
+			assert_int_equal(poll(&waiting, 1, 0), 0); /* and nobody has knocked */
+		}
+		close(fd);
+		assert_false(putback_is_used(tree, "s"));
+		assert_int_equal(unlinkat(tree, "s", 0), 0);
+	}
+}
+
 static void test_a_closed_directory_is_opened_up_and_closed_again(void **state)
 {
 	struct stat st;
@@ -149,6 +256,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_an_open_file_is_written_in_place, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_was_made_goes_and_what_was_removed_comes_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_names_of_one_file_stay_together, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_group_of_names_costs_what_it_has_names, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_names_that_were_only_touched_join_the_rest, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_name_is_not_linked_to_what_was_spared, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_the_top_is_put_back, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_sockets_in_use_are_told_from_those_that_were_left, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_closed_directory_is_opened_up_and_closed_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nothing_is_written_or_removed_through_a_link, set_up, tear_down),
 	};
