@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
-#include "cmd/launch_fork.h"
 #include "cmd/run.h"
 #include "cordon.h"
 #include "keeper/keeper.h"
@@ -325,7 +324,6 @@ int main(int argc, char **argv)
 {
 	int status;
 
-	launch_fork_remember(argc, argv);
 	hold_standard_descriptors();
 	status = dispatch(argc, argv);
 	if (fflush(stdout) != 0 || ferror(stdout)) {

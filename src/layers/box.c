@@ -131,12 +131,12 @@ static int save(struct store *s, const struct box *b, bool soon, struct cordon_e
 		return -1;
 	_cleanup_fd_ int lock = store_lock(s, false, err);
 	int r = lock < 0 || check_head(s, b, err) < 0 ? -1 : 0;
-	if (r == 0 && soon)
-		r = record_write_soon(dir, BOX_SOON, &box_record, b, err);
-	else if (r == 0 && unlinkat(dir, BOX_SOON, 0) < 0 && errno != ENOENT) /* on the disk with the record that takes its place */
-		r = err_sys(err, "cannot remove " BOX_SOON);
-	else if (r == 0)
-		r = record_write(dir, BOX_RECORD, &box_record, b, err);
+	/* where there is one that was not waited for: first in its place, then with that in the record's. At no moment does an older one count */
+	const bool twice = r == 0 && !soon && faccessat(dir, BOX_SOON, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	if (r == 0)
+		r = (soon ? record_write_soon : record_write)(dir, soon || twice ? BOX_SOON : BOX_RECORD, &box_record, b, err);
+	if (r == 0 && twice && (renameat(dir, BOX_SOON, dir, BOX_RECORD) < 0 || fsync(dir) < 0))
+		r = err_sys(err, "cannot rename " BOX_SOON);
 	return r < 0 ? err_wrap(err, "cannot save sandbox %s", b->id) : 0;
 }
 

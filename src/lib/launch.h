@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Starting a launcher (sandbox/launcher.h). There are two ways, and each program is linked with one of them: the library executes the
- * launcher that it carries within itself (launch_exec.c), whatever its caller is like; the command, small and with a single thread, forks (cmd/launch_fork.c), which
- * saves an exec at every start.
- */
+/* Starting a launcher (sandbox/launcher.h), which the library carries within itself. */
 #ifndef CORDON_LIB_LAUNCH_H
 #define CORDON_LIB_LAUNCH_H
 

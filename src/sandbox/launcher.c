@@ -3,7 +3,7 @@
  * The launcher: a small, single-threaded, static program that makes sandboxes for one caller.
  *
  * Theory of operation. libcordon carries this program inside itself and starts it once per context, so that a large or threaded caller
- * never forks; the command `cordon`, which is neither, has this code in itself and just forks. It inherits one socket (descriptor 3). Its first
+ * never forks. It inherits one socket (descriptor 3). Its first
  * act is one clone into all namespaces, before anybody asks: the child begins with what every sandbox needs. Each CREATE message makes a sandbox of that child,
  * or of a new one: cgroups, scratch directory and id range are made here, the child builds the file system and becomes the sandbox's init, which talks to
  * the library over the sandbox's own socket. From then on the launcher only waits: when an init dies it removes what was outside the sandbox. When the library's end of the

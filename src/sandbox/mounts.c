@@ -277,36 +277,35 @@ static int op_devpts(struct builder *b, const struct setup_op *op, struct cordon
 
 /*
  * Masks: an empty file and an empty directory that nobody may open, mounted read-only. The first of each kind is made from a file on the
- * root tmpfs; the others are binds of that mount, whose attributes they take over.
+ * root tmpfs; the others are clones of that mount, since only what is mounted can be cloned.
  */
-static int first_mask(struct builder *b, const char *target, bool is_dir, struct cordon_error *err)
+static int new_mask(struct builder *b, bool is_dir, struct cordon_error *err)
 {
 	const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+	const char *first = b->mask_at[is_dir];
+	if (first)
+		return sys_open_tree(b->root, first, OPEN_TREE_CLONE);
 	if (is_dir ? mkdirat(b->root, STAGE_MASK_DIR, 0) : mknodat(b->root, STAGE_MASK_FILE, S_IFREG, 0))
 		return err_sys(err, "cannot create a mask");
 	_cleanup_fd_ int tree = sys_open_tree(b->root, is_dir ? STAGE_MASK_DIR : STAGE_MASK_FILE, OPEN_TREE_CLONE);
 	if (tree < 0 || sys_mount_setattr(tree, 0, attr, 0, -1) < 0)
 		return err_sys(err, "cannot create a mask");
-	if (sys_move_mount(tree, b->root, target) < 0)
-		return err_sys(err, "cannot mask /%s", target);
-	b->mask_at[is_dir] = target;
-	return 0;
+	return steal_fd(&tree);
 }
 
-/* Below our own /proc, where nobody can swap anything; the working directory is the new root. */
 static int op_mask(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
 	struct stat st;
 	if (b->spec->weaken & WEAKEN_MASKS)
 		return 0;
-	if (b->mask_at[0] && mount(b->mask_at[0], op->target, NULL, MS_BIND, NULL) == 0)
-		return 0;
-	if (fstatat(b->root, op->target, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(b->root, op->target, &st, AT_SYMLINK_NOFOLLOW) < 0) /* below our own /proc, where nobody can swap it */
 		return errno == ENOENT ? 0 : err_sys(err, "cannot mask /%s", op->target);
-	const bool is_dir = S_ISDIR(st.st_mode);
-	if (!b->mask_at[is_dir])
-		return first_mask(b, op->target, is_dir, err);
-	return mount(b->mask_at[is_dir], op->target, NULL, MS_BIND, NULL) < 0 ? err_sys(err, "cannot mask /%s", op->target) : 0;
+	bool is_dir = S_ISDIR(st.st_mode);
+	_cleanup_fd_ int tree = new_mask(b, is_dir, err);
+	if (tree < 0 || sys_move_mount(tree, b->root, op->target) < 0)
+		return err_sys(err, "cannot mask /%s", op->target);
+	b->mask_at[is_dir] = op->target;
+	return 0;
 }
 
 static int op_readonly(struct builder *b, const struct setup_op *op, struct cordon_error *err)

@@ -25,7 +25,7 @@ struct builder {
 	size_t next_source;
 	int root;               /* the new root */
 	int dev;                /* the host's /dev, -1: not opened yet */
-	const char *mask_at[2]; /* where the first mask of a file, of a directory was mounted: the others are binds of it */
+	const char *mask_at[2]; /* where the last mask of a file, of a directory was mounted: the next is a clone of it */
 	bool empty_staged;      /* there is an empty file system at STAGE_EMPTY */
 	bool careful;           /* the operation's target was named by a user */
 	bool keep_stages;       /* see above */
