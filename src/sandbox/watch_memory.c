@@ -285,18 +285,25 @@ static uint64_t anon_at_least(const struct watch_memory *m)
 	return sum;
 }
 
-/* For the record: processes that the pass did not get to share as much as those that it did. */
-static uint64_t estimate_unseen(const struct watch_memory *m, uint64_t anon, uint64_t seen)
+/*
+ * What the processes that the pass did not get to hold: sharing comes about by fork, so each shares about as many bytes as each of those that
+ * were seen (not the same part: those are the biggest, and what they have more than the others is their own).
+ */
+static uint64_t estimate_unseen(const struct watch_memory *m, unsigned seen, uint64_t shared)
 {
-	uint64_t all = m->rss - MIN(m->rss, m->shared);
+	uint64_t sum = 0, each = shared / seen;
 
-	return seen > 0 && all > seen ? (uint64_t)((double)(all - seen) * ((double)anon / (double)seen)) : 0;
+	for (unsigned i = seen; i < m->count; i++) {
+		uint64_t anon = anon_of(m, &m->procs[i]);
+		sum += anon - MIN(anon, each);
+	}
+	return sum;
 }
 
 /* The pass described above; true: over. `full`: it goes on even when it knows that it is not. */
 static bool measure(struct watch_memory *m, uint64_t held, bool full)
 {
-	uint64_t anon = m->extra, mapped = 0, rest, seen_anon = 0;
+	uint64_t anon = m->extra, mapped = 0, rest, shared = 0;
 
 	m->pass++;
 	sort_by_rss(m->procs, m->count);
@@ -309,16 +316,16 @@ static bool measure(struct watch_memory *m, uint64_t held, bool full)
 		uint64_t bytes = measure_proc(m, p);
 		anon += bytes;
 		mapped += p->shmem;
-		seen_anon += anon_of(m, p);
+		shared += anon_of(m, p) - MIN(anon_of(m, p), bytes);
 		rest -= MIN(rest, p->rss * m->page);
 		m->total = anon + MAX(mapped, held);
 		m->bound = anon + mapped + held + rest;
 		if (m->total > m->limit) {
-			m->total += estimate_unseen(m, anon, seen_anon);
+			m->total += estimate_unseen(m, i + 1, shared);
 			return true;
 		}
 		if (m->bound <= m->limit && !full) {
-			m->total += estimate_unseen(m, anon, seen_anon);
+			m->total += estimate_unseen(m, i + 1, shared);
 			return false;
 		}
 	}
