@@ -50,7 +50,7 @@ static int launcher_memfd(struct cordon_error *err)
 static int spawn(const char *path, int sock, pid_t *pid)
 {
 	static char name[] = "cordon-launcher";
-	char *const argv[] = {name, getenv("CORDON_LIMITS"), NULL};
+	char *const argv[] = {name, NULL};
 	char *const envp[] = {NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;

@@ -26,49 +26,7 @@
 #define CLONE_NEWCGROUP 0x02000000
 #endif
 
-struct birth {
-	int handshake;
-	bool network;        /* of its own, being made */
-	struct wire_msg msg; /* the order; what is below points into it */
-	struct birth_order order;
-	struct sandbox_spec spec;
-	int sock;
-};
-
-/* ---- the order --------------------------------------------------------------------------------------------------------------- */
-
-int birth_send(int handshake, const struct birth_order *o, int sock, struct cordon_error *err)
-{
-	_cleanup_buf_ struct buf b = {0};
-	wire_put_bytes(&b, o, sizeof(*o)); /* the pointers in it mean nothing to the other side, which is a child of this program */
-	wire_put_str(&b, o->scratch);
-	wire_put_bytes(&b, o->spec, o->spec_len);
-	return wire_send(handshake, WIRE_BIRTH, &b, &sock, 1, err);
-}
-
-static int receive_order(struct birth *b, struct cordon_error *err)
-{
-	size_t len = 0;
-	int r = wire_recv(b->handshake, &b->msg, err);
-	if (r == 0) /* nobody asked for a sandbox */
-		_exit(0);
-	if (r < 0)
-		return -1;
-	struct wire_reader reader = {b->msg.body, b->msg.body + b->msg.len, false};
-	const void *order = wire_get_bytes(&reader, &len);
-	if (order && len == sizeof(b->order))
-		memcpy(&b->order, order, len);
-	b->order.scratch = wire_get_str(&reader);
-	b->order.spec = wire_get_bytes(&reader, &b->order.spec_len);
-	b->sock = wire_take_fd(&b->msg, 0);
-	if (!wire_done(&reader) || len != sizeof(b->order) || !b->order.scratch || b->sock < 0)
-		return err_set(err, CORDON_ERR_SYSTEM, "malformed order from the launcher");
-	return sandbox_spec_decode(b->order.spec, b->order.spec_len, &b->spec, err);
-}
-
-/* ---- setting up -------------------------------------------------------------------------------------------------------------- */
-
-/* The mounts or the task files that only the launcher can open; nothing means that there are no more. */
+/* The launcher's word that the maps are written, or, later, the mounts or task files that only it can open; nothing means "go on". */
 static int receive_sources(struct birth *b, struct mount_sources *sources, struct cordon_error *err)
 {
 	*sources = (struct mount_sources){0};
@@ -90,7 +48,7 @@ static int get_sources(void *arg, struct mount_sources *out, struct cordon_error
 	if (receive_sources(b, out, err) < 0)
 		return -1;
 	struct mounts_cache cache = MOUNTS_NO_CACHE;
-	return b->order.ids.mode == IDMAP_SELF ? mounts_prepare(&b->spec, b->order.scratch, &b->order.ids, &cache, out, err) : 0;
+	return b->ids->mode == IDMAP_SELF ? mounts_prepare(b->spec, b->scratch, b->ids, &cache, out, err) : 0;
 }
 
 /* The v1 cgroups are made by the launcher while we build; their namespace must be made after they were entered. */
@@ -104,7 +62,7 @@ static int enter_cgroups(struct birth *b, struct cordon_error *err)
 			return err_sys(err, "cannot enter the cgroup");
 		close(tasks.fds[i]);
 	}
-	if (!(b->spec.weaken & WEAKEN_CGROUPNS) && unshare(CLONE_NEWCGROUP) < 0)
+	if (!(b->spec->weaken & WEAKEN_CGROUPNS) && unshare(CLONE_NEWCGROUP) < 0)
 		return err_sys(err, "cannot create a cgroup namespace");
 	return 0;
 }
@@ -148,7 +106,7 @@ int birth_ruleset(const struct sandbox_spec *spec, struct cordon_error *err)
 /* What the watcher has to look at can only be opened in here, and the way back into a sandbox that lives on. */
 static int send_view(struct birth *b, const struct mounts_view *view, struct cordon_error *err)
 {
-	const bool live = b->spec.flags & SPEC_LIVE;
+	const bool live = b->spec->flags & SPEC_LIVE;
 	_cleanup_fd_ int user = live ? openat(AT_FDCWD, "/proc/self/ns/user", O_RDONLY | O_CLOEXEC) : -1;
 	_cleanup_fd_ int mount = live ? openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -1;
 	const int fds[] = {view->proc_fd, view->root_fd, user, mount};
@@ -178,23 +136,50 @@ static int become_root_inside(const struct idmap *ids, uint32_t weaken, struct c
 	return 0;
 }
 
+/* What can be done before the ids are known: the launcher is writing the maps meanwhile. */
+static int prepare(const struct birth *b, struct init_config *config, struct cordon_error *err)
+{
+	static struct seccomp_program program;
+	const struct sandbox_spec *spec = b->spec;
+	if (!(spec->weaken & (WEAKEN_CAPS | WEAKEN_USERNS))) {
+		int r = confine_bounding_set();
+		if (r < 0) {
+			errno = -r;
+			return err_sys(err, "cannot drop the capabilities of programs");
+		}
+	}
+	if (!(spec->weaken & WEAKEN_SECCOMP)) {
+		unsigned flags = (b->limits->cpu == LIMIT_RLIMIT ? SECCOMP_PIN_CPUS : 0) | (mounts_writable(spec) ? SECCOMP_NO_SETID : 0);
+		config->renames = renames_needed(spec);
+		if (seccomp_compile(flags | (config->renames ? SECCOMP_NOTIFY : 0), &program, err) < 0)
+			return -1;
+		config->seccomp = &program;
+	}
+	return 0;
+}
+
 static int set_up(struct birth *b, struct init_config *config, struct cordon_error *err)
 {
-	const struct sandbox_spec *spec = &b->spec;
-	const struct birth_order *o = &b->order;
+	const struct sandbox_spec *spec = b->spec;
+	const bool own_network = !(spec->weaken & WEAKEN_NETNS);
 	struct mount_sources none;
 	struct mounts_view view = {-1, -1};
-	if (become_root_inside(&o->ids, spec->weaken, err) < 0)
+	if (receive_sources(b, &none, err) < 0)
+		return -1;
+	/* now, not sooner: until its word is given, the launcher has better use for the other CPU */
+	if (own_network && namespaces_network_begin(err) < 0)
+		return -1;
+	if (become_root_inside(b->ids, spec->weaken, err) < 0)
 		return -1;
 	if (!(spec->weaken & WEAKEN_UTSNS) && (sethostname(spec->hostname, strlen(spec->hostname)) < 0 || setdomainname("(none)", 6) < 0))
 		return err_sys(err, "cannot set the host name");
-	if (o->cpu == LIMIT_RLIMIT && pin_cpus(spec->cpus_milli, err) < 0)
+	if (b->limits->cpu == LIMIT_RLIMIT && pin_cpus(spec->cpus_milli, err) < 0)
 		return -1;
-	if (!(spec->weaken & WEAKEN_MNTNS) && mounts_build(spec, &o->ids, get_sources, b, &view, err) < 0)
+	if (!(spec->weaken & WEAKEN_MNTNS) && mounts_build(spec, b->ids, get_sources, b, &view, err) < 0)
 		return -1;
 	if ((spec->weaken & WEAKEN_MNTNS) && receive_sources(b, &none, err) < 0)
 		return -1;
-	if (b->network && namespaces_network_join(err) < 0)
+	if (own_network && namespaces_network_join(err) < 0)
 		return -1;
 	if (enter_cgroups(b, err) < 0 || send_view(b, &view, err) < 0)
 		return -1;
@@ -204,14 +189,6 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 		config->landlock_fd = birth_ruleset(spec, err);
 		if (config->landlock_fd < 0 && !(spec->weaken & WEAKEN_LANDLOCK))
 			return -1;
-	}
-	static struct seccomp_program program;
-	if (!(spec->weaken & WEAKEN_SECCOMP)) {
-		unsigned flags = (o->cpu == LIMIT_RLIMIT ? SECCOMP_PIN_CPUS : 0) | (mounts_writable(spec) ? SECCOMP_NO_SETID : 0);
-		config->renames = renames_needed(spec);
-		if (seccomp_compile(flags | (config->renames ? SECCOMP_NOTIFY : 0), &program, err) < 0)
-			return -1;
-		config->seccomp = &program;
 	}
 	return 0;
 }
@@ -228,9 +205,7 @@ static int lock_down(struct birth *b, struct init_config *config, struct cordon_
 	int r = confine_close_except(fds, ARRAY_SIZE(fds));
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		r = -errno;
-	if (r == 0 && !(b->spec.weaken & (WEAKEN_CAPS | WEAKEN_USERNS)))
-		r = confine_bounding_set();
-	if (r == 0 && !(b->spec.weaken & WEAKEN_CAPS))
+	if (r == 0 && !(b->spec->weaken & WEAKEN_CAPS))
 		r = confine_capabilities(keep);
 	if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		r = -errno;
@@ -241,47 +216,33 @@ static int lock_down(struct birth *b, struct init_config *config, struct cordon_
 	return 0;
 }
 
-static void configure(const struct birth *b, struct init_config *config)
+_Noreturn void birth_run(struct birth *b)
 {
-	const struct birth_order *o = &b->order;
-	const bool as_user = o->ids.mode == IDMAP_SELF;
-	*config = (struct init_config){
+	struct cordon_error err = {0};
+	struct init_config config = {
 		.sock = b->sock,
 		.landlock_fd = -1,
 		.trees = {-1, -1},
-		.rules = b->spec.flags & SPEC_LIVE ? &b->spec : NULL,
-		.ids = o->ids,
-		.disk = b->spec.disk,
-		.data_limit = o->memory == LIMIT_RLIMIT ? b->spec.memory : 0,
+		.rules = b->spec->flags & SPEC_LIVE ? b->spec : NULL,
+		.ids = *b->ids,
+		.disk = b->spec->disk,
+		.data_limit = b->limits->memory == LIMIT_RLIMIT ? b->spec->memory : 0,
 		/* as a user init and the watcher have the same id as the commands and count as two of them */
-		.proc_limit = o->pids == LIMIT_RLIMIT ? b->spec.pids + (as_user ? 2 : 0) + renames_needed(&b->spec) : 0,
-		.weaken = b->spec.weaken,
+		.proc_limit = b->limits->pids == LIMIT_RLIMIT
+	                              ? b->spec->pids + (b->ids->mode == IDMAP_SELF ? 2 : 0) + renames_needed(b->spec)
+	                              : 0,
+		.weaken = b->spec->weaken,
 	};
-	/* a user's watcher cannot have real-time priority: what it watches stands back instead, or hundreds of hogs keep it from the CPU */
-	if (o->memory == LIMIT_RLIMIT && as_user)
-		setpriority(PRIO_PROCESS, 0, 19);
-}
-
-_Noreturn void birth_run(int handshake, bool network)
-{
-	static struct birth b;
-	struct cordon_error err = {0};
-	struct init_config config;
-	b = (struct birth){.handshake = handshake, .network = network, .sock = -1};
 	die_with_launcher();
 	setsid();
-	struct cordon_error early = {0}; /* who wants to know is told with the order */
-	if (network)
-		namespaces_network_begin(&early);
-	if (receive_order(&b, &err) == 0 && early.code == CORDON_OK) {
-		configure(&b, &config);
-		if (set_up(&b, &config, &err) == 0 && lock_down(&b, &config, &err) == 0)
-			init_run(&config);
+	/* a user's watcher cannot have real-time priority: what it watches stands back instead, or hundreds of hogs keep it from the CPU */
+	if (b->limits->memory == LIMIT_RLIMIT && b->ids->mode == IDMAP_SELF)
+		setpriority(PRIO_PROCESS, 0, 19);
+	if (prepare(b, &config, &err) < 0 || set_up(b, &config, &err) < 0 || lock_down(b, &config, &err) < 0) {
+		_cleanup_buf_ struct buf body = {0};
+		error_encode(&err, &body);
+		wire_send(b->sock, WIRE_ERROR, &body, NULL, 0, NULL);
+		_exit(125);
 	}
-	if (err.code == CORDON_OK)
-		err = early;
-	_cleanup_buf_ struct buf body = {0};
-	error_encode(&err, &body);
-	wire_send(b.sock, WIRE_ERROR, &body, NULL, 0, NULL);
-	_exit(125);
+	init_run(&config);
 }

@@ -231,18 +231,21 @@ static int send_fds(const struct sandbox *s, const int *fds, size_t count, struc
 	return wire_send(s->handshake, WIRE_READY, NULL, NULL, 0, err);
 }
 
-/* Our half of the work while the child builds: the order, then the mounts that only we can make, then the cgroups. */
-static int support_child(struct host *host, const struct sandbox_spec *spec, const struct limits_request *want,
-                         const struct birth_order *order, int sock, struct sandbox *s, struct cordon_error *err)
+/* Our half of the work while the child builds: id maps first, then the mounts that only we can make, then the cgroups. */
+static int support_child(struct host *host, const struct sandbox_spec *spec, const struct limits_request *want, const char *scratch,
+                         struct sandbox *s, struct cordon_error *err)
 {
 	struct mount_sources sources = {0};
+	if (!host->kernel_checked && check_kernel(err) < 0) /* it does not begin without our word */
+		return -1;
+	host->kernel_checked = true;
 	if (!(spec->weaken & WEAKEN_USERNS) && idmap_write(&s->ids, s->pid, err) < 0)
 		return -1;
-	if (birth_send(s->handshake, order, sock, err) < 0 || make_scratch(host, spec, s, err) < 0)
+	if (send_fds(s, NULL, 0, err) < 0 || make_scratch(host, spec, s, err) < 0)
 		return -1;
 	if (sandbox_open_trees(s, spec, err) < 0)
 		return -1;
-	if (s->ids.mode != IDMAP_SELF && mounts_prepare(spec, order->scratch, &s->ids, &s->mounts, &sources, err) < 0)
+	if (s->ids.mode != IDMAP_SELF && mounts_prepare(spec, scratch, &s->ids, &s->mounts, &sources, err) < 0)
 		return -1;
 	int r = send_fds(s, sources.fds, sources.count, err);
 	mount_sources_close(&sources);
@@ -265,8 +268,9 @@ static void abandon(struct sandbox *s)
 		s->dead = true;
 }
 
-int sandbox_begin(struct host *host, const char *forced, uint32_t weaken, struct sandbox *s, struct cordon_error *err)
+int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock, struct sandbox *s, struct cordon_error *err)
 {
+	char scratch[4096];
 	*s = (struct sandbox){.pidfd = -1,
 	                      .handshake = -1,
 	                      .proc_fd = -1,
@@ -278,72 +282,40 @@ int sandbox_begin(struct host *host, const char *forced, uint32_t weaken, struct
 	                      .record_fd = -1,
 	                      .scratch_fd = -1,
 	                      .watch_at_ms = UINT64_MAX,
-	                      .ids = {.mode = IDMAP_SELF}, /* none taken yet */
 	                      .limits_gone = true,
-	                      .scratch_gone = true};
-	if (!host->kernel_checked && check_kernel(err) < 0)
+	                      .scratch_gone = true,
+	                      .disk = spec->disk,
+	                      .memory = spec->memory};
+	if (open_home(host, spec->home, err) < 0 || probe_limits(host, spec->limits_force, err) < 0 || check_strength(host, spec, err) < 0)
 		return -1;
-	host->kernel_checked = true;
-	if (probe_limits(host, forced, err) < 0)
+	if ((size_t)snprintf(scratch, sizeof(scratch), "%s/scratch/%s.%s", spec->home, host->stamp, spec->id) >= sizeof(scratch))
+		return err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
+	if (idmap_take(&host->ids, spec->uid, spec->gid, mounts_show_host_files(spec), &s->ids, err) < 0)
 		return -1;
-	snprintf(s->name, sizeof(s->name), "%s.%llu", host->stamp,
-	         (unsigned long long)++host->begun); /* from here on there is something to clean up */
-	int pair[2];
-	if (limits_begin(&host->limits, s->name, &s->limits, err) < 0)
+	snprintf(s->id, sizeof(s->id), "%s", spec->id);
+	snprintf(s->name, sizeof(s->name), "%s.%s", host->stamp, spec->id); /* from here on there is something to clean up */
+	const struct limits_request want = {.memory = spec->memory, .pids = spec->pids, .cpus_milli = spec->cpus_milli, .disk = spec->disk};
+	if (limits_begin(&host->limits, &want, s->name, &s->limits, err) < 0)
 		goto fail;
 	s->limits_gone = false;
+	s->record_fd = watch_record_new(err);
+	if (s->record_fd < 0)
+		goto fail;
+	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
 		err_sys(err, "socketpair");
 		goto fail;
 	}
 	s->handshake = pair[0];
-	s->pid = namespaces_clone(namespace_flags(weaken), s->limits.v2_fd, &s->pidfd, err);
+	s->pid = namespaces_clone(namespace_flags(spec->weaken), s->limits.v2_fd, &s->pidfd, err);
 	if (s->pid == 0) {
 		close(pair[0]);
-		birth_run(pair[1], !(weaken & WEAKEN_NETNS));
+		struct birth b = {
+			.spec = spec, .ids = &s->ids, .limits = &s->limits, .scratch = scratch, .sock = sock, .handshake = pair[1]};
+		birth_run(&b);
 	}
 	close(pair[1]);
-	if (s->pid > 0)
-		return 0;
-fail:
-	abandon(s);
-	return -1;
-}
-
-bool sandbox_fits(const struct host *host, const struct sandbox_spec *spec)
-{
-	return !spec->weaken && strcmp(host->limits_forced, spec->limits_force ? spec->limits_force : "") == 0;
-}
-
-int sandbox_create(struct host *host, const struct sandbox_spec *spec, const struct wire_msg *encoded, int sock, struct sandbox *s,
-                   struct cordon_error *err)
-{
-	char scratch[4096];
-	const struct limits_request want = {.memory = spec->memory, .pids = spec->pids, .cpus_milli = spec->cpus_milli, .disk = spec->disk};
-	s->spare = false;
-	s->disk = spec->disk;
-	s->memory = spec->memory;
-	snprintf(s->id, sizeof(s->id), "%s", spec->id);
-	if (open_home(host, spec->home, err) < 0 || check_strength(host, spec, err) < 0)
-		goto fail;
-	if ((size_t)snprintf(scratch, sizeof(scratch), "%s/scratch/%s", spec->home, s->name) >= sizeof(scratch)) {
-		err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
-		goto fail;
-	}
-	if (idmap_take(&host->ids, spec->uid, spec->gid, mounts_show_host_files(spec), &s->ids, err) < 0) {
-		s->ids.mode = IDMAP_SELF;
-		goto fail;
-	}
-	limits_choose(&host->limits, &want, &s->limits);
-	s->record_fd = watch_record_new(err);
-	const struct birth_order order = {.ids = s->ids,
-	                                  .memory = s->limits.memory,
-	                                  .pids = s->limits.pids,
-	                                  .cpu = s->limits.cpu,
-	                                  .scratch = scratch,
-	                                  .spec = encoded->body,
-	                                  .spec_len = encoded->len};
-	if (s->record_fd < 0 || support_child(host, spec, &want, &order, sock, s, err) < 0 || send_created(s, sock, err) < 0)
+	if (s->pid < 0 || support_child(host, spec, &want, scratch, s, err) < 0 || send_created(s, sock, err) < 0)
 		goto fail;
 	return 0;
 fail:

@@ -11,7 +11,6 @@
 #include "sandbox/limits.h"
 #include "sandbox/mounts.h"
 #include "sandbox/spec.h"
-#include "sandbox/wire.h"
 
 /* What a launcher has for all its sandboxes. */
 struct host {
@@ -21,7 +20,6 @@ struct host {
 	bool limits_probed;
 	bool kernel_checked;
 	char stamp[64];
-	uint64_t begun; /* sandboxes so far, for their names */
 	char *home;     /* the $CORDON_HOME that scratch_fd belongs to */
 	int scratch_fd; /* $CORDON_HOME/scratch */
 	bool swept;     /* leftovers of dead launchers below it were looked for */
@@ -32,12 +30,11 @@ struct sandbox {
 	int pidfd;
 	pid_t watcher;
 	pid_t remover;
-	bool spare; /* begun, and not yet asked for */
-	bool dead;  /* init was reaped; what is left are cgroups and scratch */
+	bool dead; /* init was reaped; what is left are cgroups and scratch */
 	bool limits_gone, scratch_gone;
 	int busy;       /* attempts at removing the cgroups so far */
 	int removals;   /* attempts at removing the scratch directory so far */
-	char name[128]; /* STAMP.NUMBER */
+	char name[128]; /* STAMP.ID */
 	char id[SPEC_ID_LEN + 1];
 	struct idmap ids;
 	struct limits limits;
@@ -52,20 +49,8 @@ struct sandbox {
 	int scratch_fd;
 };
 
-/*
- * The first half, for which nobody needs to have asked yet: a process in namespaces of its own, which waits to be told what it is to become.
- * forced: CORDON_LIMITS. weaken: of the spec. On failure there may be something to clean up if out->name is set.
- */
-int sandbox_begin(struct host *host, const char *forced, uint32_t weaken, struct sandbox *out, struct cordon_error *err);
-/* Whether a spare one can become what the spec asks for. */
-bool sandbox_fits(const struct host *host, const struct sandbox_spec *spec);
-
-/*
- * The second half. encoded: the spec as it was received. Replies CREATED over sock; init replies READY or ERROR itself. On failure it is about
- * to be dead, and err says why.
- */
-int sandbox_create(struct host *host, const struct sandbox_spec *spec, const struct wire_msg *encoded, int sock, struct sandbox *s,
-                   struct cordon_error *err);
+/* Makes it. Replies CREATED over sock; init replies READY or ERROR itself. On failure nothing is left behind and err says why. */
+int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock, struct sandbox *out, struct cordon_error *err);
 
 /* The child has sent what the watcher needs; it is started a few milliseconds from now, if the sandbox still lives. */
 void sandbox_handshake(struct sandbox *s);

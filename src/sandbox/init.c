@@ -145,13 +145,6 @@ static int child_limits(const struct launch *l)
 {
 	const struct init_config *c = l->config;
 	const struct confine_limits limits = {.files = l->spec->files, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
-	/* under memory pressure the kernel takes the command, not init, which would have to report it */
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		if (write(fd, "500", 3) < 0)
-			errno = 0; /* the host may forbid it; the limit holds all the same */
-		close(fd);
-	}
 	return confine_rlimits(&limits);
 }
 

@@ -3,10 +3,9 @@
  * The launcher: a small, single-threaded, static program that makes sandboxes for one caller.
  *
  * Theory of operation. libcordon carries this program inside itself and starts it once per context, so that a large or threaded caller
- * never forks. It inherits one socket (descriptor 3). Its first
- * act is one clone into all namespaces, before anybody asks: the child begins with what every sandbox needs. Each CREATE message makes a sandbox of that child,
- * or of a new one: cgroups, scratch directory and id range are made here, the child builds the file system and becomes the sandbox's init, which talks to
- * the library over the sandbox's own socket. From then on the launcher only waits: when an init dies it removes what was outside the sandbox. When the library's end of the
+ * never forks. It inherits one socket (descriptor 3). Each CREATE message on it makes a sandbox: cgroups, scratch directory, id range,
+ * then one clone into all namespaces; the child builds the file system and becomes the sandbox's init, which talks to the library over the
+ * sandbox's own socket. From then on the launcher only waits: when an init dies it removes what was outside the sandbox. When the library's end of the
  * socket closes (also by kill -9), it kills what is left, cleans up, removes leftovers of launchers that were killed themselves, and exits. It runs in
  * its own session, so that a Ctrl-C meant for the caller does not stop the cleaning.
  */
@@ -98,42 +97,6 @@ static int freeze(struct launcher *l, struct wire_msg *msg, int sock, struct cor
 	return wire_send(sock, WIRE_READY, NULL, NULL, 0, err);
 }
 
-static struct sandbox *begin(struct launcher *l, const char *forced, uint32_t weaken, struct cordon_error *err)
-{
-	struct sandbox *s = new_slot(l);
-	if (!s) {
-		err_set(err, CORDON_ERR_SYSTEM, "too many sandboxes (at most %d per context)", MAX_SANDBOXES);
-		return NULL;
-	}
-	*s = (struct sandbox){0};
-	int r = sandbox_begin(&l->host, forced, weaken, s, err);
-	if (s->name[0]) /* it got far enough to leave something behind */
-		l->count++;
-	return r < 0 ? NULL : s;
-}
-
-/* The one that was begun before anybody asked, if there is one still and it will do; if not, it is of no use to anybody. */
-static struct sandbox *take_spare(struct launcher *l, const struct sandbox_spec *spec)
-{
-	for (size_t i = 0; i < l->count; i++) {
-		struct sandbox *s = &l->list[i];
-		if (!s->spare || s->dead)
-			continue;
-		if (sandbox_fits(&l->host, spec))
-			return s;
-		s->spare = false;
-		sandbox_kill(s);
-		while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-		s->pid = 0;
-		s->dead = true;
-		if (sandbox_clean_up(&l->host, s)) /* at once: other limits, if that was the reason, are held elsewhere */
-			*s = l->list[--l->count];
-		return NULL;
-	}
-	return NULL;
-}
-
 static void handle_request(struct launcher *l, struct wire_msg *msg)
 {
 	struct cordon_error err = {0};
@@ -152,15 +115,21 @@ static void handle_request(struct launcher *l, struct wire_msg *msg)
 		reply_error(sock, &l->failed);
 		return;
 	}
+	struct sandbox *s = new_slot(l);
+	if (!s) {
+		err_set(&err, CORDON_ERR_SYSTEM, "too many sandboxes (at most %d per context)", MAX_SANDBOXES);
+		reply_error(sock, &err);
+		return;
+	}
 	if (sandbox_spec_decode(msg->body, msg->len, &spec, &err) < 0) {
 		reply_error(sock, &err);
 		return;
 	}
-	struct sandbox *s = take_spare(l, &spec);
-	if (!s)
-		s = begin(l, spec.limits_force, spec.weaken, &err);
-	if (!s || sandbox_create(&l->host, &spec, msg, sock, s, &err) < 0)
+	*s = (struct sandbox){0};
+	if (sandbox_create(&l->host, &spec, sock, s, &err) < 0)
 		reply_error(sock, &err);
+	if (s->name[0]) /* it got far enough to leave something behind */
+		l->count++;
 	sandbox_spec_free(&spec);
 }
 
@@ -308,7 +277,7 @@ static void start(struct launcher *l)
 	l->host.scratch_fd = -1;
 }
 
-int launcher_run(const char *forced)
+int main(void)
 {
 	static struct launcher l;
 	start(&l);
@@ -319,11 +288,7 @@ int launcher_run(const char *forced)
 		return 125; /* the library sees the closed socket */
 	if (!owner_stamp(l.host.stamp, sizeof(l.host.stamp)))
 		err_set(&l.failed, CORDON_ERR_SYSTEM, "/proc is not that of this pid namespace");
-	/* callers want a sandbox sooner or later, usually at once; should this fail, the request will, and say why */
-	struct sandbox *spare = l.failed.code == CORDON_OK ? begin(&l, forced, 0, NULL) : NULL;
-	if (spare)
-		spare->spare = true;
-	if (l.failed.code == CORDON_OK)
+	else
 		idmap_pool_open(&l.host.ids, &l.failed);
 	for (;;) {
 		int timeout = tend(&l);

@@ -4,7 +4,4 @@
 
 #define LAUNCHER_FD 3 /* where the launcher finds its request socket */
 
-/* All of a launcher's life; its exit status. forced: CORDON_LIMITS, or NULL. */
-int launcher_run(const char *forced);
-
 #endif

@@ -447,10 +447,20 @@ static int set_v2(const struct limits_host *host, const struct limits_request *r
 	return 0;
 }
 
-int limits_begin(const struct limits_host *host, const char *name, struct limits *out, struct cordon_error *err)
+int limits_begin(const struct limits_host *host, const struct limits_request *req, const char *name, struct limits *out,
+                 struct cordon_error *err)
 {
 	*out = (struct limits){
-		.v2_fd = -1, .enter_fds = {-1, -1, -1}, .usage_memory_fd = -1, .usage_oom_fd = -1, .usage_pids_fd = -1, .usage_cpu_fd = -1};
+		.memory = req->memory ? host->memory : LIMIT_NONE,
+		.pids = req->pids ? host->pids : LIMIT_NONE,
+		.cpu = req->cpus_milli ? host->cpu : LIMIT_NONE,
+		.v2_fd = -1,
+		.enter_fds = {-1, -1, -1},
+		.usage_memory_fd = -1,
+		.usage_oom_fd = -1,
+		.usage_pids_fd = -1,
+		.usage_cpu_fd = -1,
+	};
 	if (!*name || *name == '.' || strlen(name) >= LIMITS_NAME_MAX || strchr(name, '/'))
 		return err_set(err, CORDON_ERR_INPUT, "bad cgroup name \"%s\"", name);
 	put(out->name, out->name + sizeof(out->name), name);
@@ -458,20 +468,14 @@ int limits_begin(const struct limits_host *host, const char *name, struct limits
 		return 0;
 	if (make_dir(host->v2_fd, name, err) < 0)
 		return -1;
-	out->has_v2 = true;
 	out->v2_fd = open_dir(host->v2_fd, name);
-	if (out->v2_fd >= 0)
-		return 0;
-	err_sys(err, "cannot open cgroup " SUBTREE "/%s", name);
-	limits_destroy(host, out);
-	return -1;
-}
-
-void limits_choose(const struct limits_host *host, const struct limits_request *req, struct limits *l)
-{
-	l->memory = req->memory ? host->memory : LIMIT_NONE;
-	l->pids = req->pids ? host->pids : LIMIT_NONE;
-	l->cpu = req->cpus_milli ? host->cpu : LIMIT_NONE;
+	if (out->v2_fd < 0) {
+		err_sys(err, "cannot open cgroup " SUBTREE "/%s", name);
+		unlinkat(host->v2_fd, name, AT_REMOVEDIR); /* that alone: the others of this name are not ours */
+		return -1;
+	}
+	out->has_v2 = true;
+	return 0;
 }
 
 int limits_complete(const struct limits_host *host, const struct limits_request *req, struct limits *l, struct cordon_error *err)

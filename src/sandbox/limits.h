@@ -54,16 +54,14 @@ int limits_probe(const char *forced, struct limits_host *host, struct cordon_err
 void limits_host_close(struct limits_host *host);
 
 /*
- * Makes what has to exist before the clone: the v2 cgroup, which is entered by CLONE_INTO_CGROUP. Nothing is limited yet. On failure nothing
- * is left behind.
+ * Chooses by what each limit is held, and makes what has to exist before the clone: the v2 cgroup, which is entered by CLONE_INTO_CGROUP.
+ * Nothing is limited yet. On failure nothing is left behind.
  */
-int limits_begin(const struct limits_host *host, const char *name, struct limits *out, struct cordon_error *err);
-
-/* Fills in by what each limit will be held. */
-void limits_choose(const struct limits_host *host, const struct limits_request *req, struct limits *l);
+int limits_begin(const struct limits_host *host, const struct limits_request *req, const char *name, struct limits *out,
+                 struct cordon_error *err);
 
 /*
- * Sets the chosen limits and makes the rest, while the child is already at work: the v1 cgroups, which it enters by writing "0"
+ * Sets the limits and makes the rest, while the child is already at work: the v1 cgroups, which it enters by writing "0"
  * to each of enter_fds. On failure limits_destroy() removes what there is.
  */
 int limits_complete(const struct limits_host *host, const struct limits_request *req, struct limits *l, struct cordon_error *err);

@@ -277,35 +277,40 @@ static int op_devpts(struct builder *b, const struct setup_op *op, struct cordon
 
 /*
  * Masks: an empty file and an empty directory that nobody may open, mounted read-only. The first of each kind is made from a file on the
- * root tmpfs; the others are clones of that mount, since only what is mounted can be cloned.
+ * root tmpfs; the others are clones of the last one, since only what is mounted can be cloned.
  */
-static int new_mask(struct builder *b, bool is_dir, struct cordon_error *err)
+static int next_mask(struct builder *b, bool is_dir, struct cordon_error *err)
 {
 	const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-	const char *first = b->mask_at[is_dir];
-	if (first)
-		return sys_open_tree(b->root, first, OPEN_TREE_CLONE);
-	if (is_dir ? mkdirat(b->root, STAGE_MASK_DIR, 0) : mknodat(b->root, STAGE_MASK_FILE, S_IFREG, 0))
+	struct mask *m = &b->masks[is_dir];
+	if (m->fd >= 0 && !m->mounted)
+		return 0;
+	_cleanup_fd_ int last = m->fd;
+	const char *name = is_dir ? STAGE_MASK_DIR : STAGE_MASK_FILE;
+	if (last < 0 && (is_dir ? mkdirat(b->root, name, 0) : mknodat(b->root, name, S_IFREG, 0)) < 0)
 		return err_sys(err, "cannot create a mask");
-	_cleanup_fd_ int tree = sys_open_tree(b->root, is_dir ? STAGE_MASK_DIR : STAGE_MASK_FILE, OPEN_TREE_CLONE);
-	if (tree < 0 || sys_mount_setattr(tree, 0, attr, 0, -1) < 0)
+	m->fd = last >= 0 ? sys_open_tree(last, "", OPEN_TREE_CLONE | AT_EMPTY_PATH) : sys_open_tree(b->root, name, OPEN_TREE_CLONE);
+	if (m->fd < 0 || (last < 0 && sys_mount_setattr(m->fd, 0, attr, 0, -1) < 0))
 		return err_sys(err, "cannot create a mask");
-	return steal_fd(&tree);
+	m->mounted = false;
+	return 0;
 }
 
+/* Most are files. To ask first would take longer than to try: EINVAL is the kernel's word for a file on a directory. */
 static int op_mask(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
-	struct stat st;
 	if (b->spec->weaken & WEAKEN_MASKS)
 		return 0;
-	if (fstatat(b->root, op->target, &st, AT_SYMLINK_NOFOLLOW) < 0) /* below our own /proc, where nobody can swap it */
-		return errno == ENOENT ? 0 : err_sys(err, "cannot mask /%s", op->target);
-	bool is_dir = S_ISDIR(st.st_mode);
-	_cleanup_fd_ int tree = new_mask(b, is_dir, err);
-	if (tree < 0 || sys_move_mount(tree, b->root, op->target) < 0)
-		return err_sys(err, "cannot mask /%s", op->target);
-	b->mask_at[is_dir] = op->target;
-	return 0;
+	for (int is_dir = 0; is_dir <= 1; is_dir++) {
+		if (next_mask(b, is_dir, err) < 0)
+			return -1;
+		b->masks[is_dir].mounted = sys_move_mount(b->masks[is_dir].fd, b->root, op->target) == 0;
+		if (b->masks[is_dir].mounted || errno == ENOENT)
+			return 0;
+		if (errno != EINVAL)
+			break;
+	}
+	return err_sys(err, "cannot mask /%s", op->target);
 }
 
 static int op_readonly(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -363,8 +368,10 @@ static int tidy(struct builder *b, struct cordon_error *err)
 		const char *name;
 		int flags;
 	} left[] = {{STAGE_MASK_FILE, 0}, {STAGE_MASK_DIR, AT_REMOVEDIR}};
-	if (b->dev >= 0)
-		close(b->dev);
+	const int fds[] = {b->dev, b->masks[0].fd, b->masks[1].fd};
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	if (b->empty_staged && mounts_unstage(b, STAGE_EMPTY, err) < 0)
 		return -1;
 	static const char *const stages[] = {STAGE_LAYERS, STAGE_LOWER, STAGE_MERGED};
@@ -411,7 +418,13 @@ static int check_nothing_is_made_on_the_host(struct builder *b, uint32_t index, 
 int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mounts_get_sources get_sources, void *arg,
                  struct mounts_view *view, struct cordon_error *err)
 {
-	struct builder b = {.spec = spec, .ids = ids, .root = -1, .dev = -1, .view = view, .keep_stages = spec->flags & SPEC_LIVE};
+	struct builder b = {.spec = spec,
+	                    .ids = ids,
+	                    .root = -1,
+	                    .dev = -1,
+	                    .masks = {{.fd = -1}, {.fd = -1}},
+	                    .view = view,
+	                    .keep_stages = spec->flags & SPEC_LIVE};
 	view->proc_fd = view->root_fd = -1;
 	umask(0); /* modes are given exactly */
 	if (make_root(&b, err) < 0)

@@ -95,7 +95,13 @@ static int detach(struct builder *b, int self, const struct setup_op *op, struct
 int mounts_relayer(const struct sandbox_spec *spec, const struct idmap *ids, int self, const struct mount_sources *sources,
                    struct cordon_error *err)
 {
-	struct builder b = {.spec = spec, .ids = ids, .root = -1, .dev = -1, .sources = *sources, .keep_stages = true};
+	struct builder b = {.spec = spec,
+	                    .ids = ids,
+	                    .root = -1,
+	                    .dev = -1,
+	                    .masks = {{.fd = -1}, {.fd = -1}},
+	                    .sources = *sources,
+	                    .keep_stages = true};
 	umask(0);
 	b.root = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b.root < 0 || chdir("/") < 0)

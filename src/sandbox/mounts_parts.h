@@ -23,12 +23,15 @@ struct builder {
 	const struct idmap *ids;
 	struct mount_sources sources;
 	size_t next_source;
-	int root;               /* the new root */
-	int dev;                /* the host's /dev, -1: not opened yet */
-	const char *mask_at[2]; /* where the last mask of a file, of a directory was mounted: the next is a clone of it */
-	bool empty_staged;      /* there is an empty file system at STAGE_EMPTY */
-	bool careful;           /* the operation's target was named by a user */
-	bool keep_stages;       /* see above */
+	int root; /* the new root */
+	int dev;  /* the host's /dev, -1: not opened yet */
+	struct mask {
+		int fd; /* -1: none yet */
+		bool mounted;
+	} masks[2];        /* the last one of a file, of a directory */
+	bool empty_staged; /* there is an empty file system at STAGE_EMPTY */
+	bool careful;      /* the operation's target was named by a user */
+	bool keep_stages;  /* see above */
 	struct mounts_view *view;
 };
 

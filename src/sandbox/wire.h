@@ -37,7 +37,6 @@ enum wire_type {
 	WIRE_FREEZE,     /* struct freeze_msg; fds: a socket for READY or ERROR */
 	WIRE_REQUEST,    /* struct keeper_request: from a command to the keeper of a live sandbox (keeper/protocol.h) */
 	WIRE_REPLY,      /* struct keeper_reply */
-	WIRE_BIRTH,      /* struct birth_order: from the launcher to the child that becomes init; fds: the sandbox's socket */
 	WIRE_TYPE_COUNT,
 };
 

@@ -167,7 +167,6 @@ static void decode_by_type(const struct wire_msg *msg)
 	case WIRE_FREEZE:
 	case WIRE_REQUEST: /* fuzz_keeper.c */
 	case WIRE_REPLY:
-	case WIRE_BIRTH: /* from nobody but ourselves */
 		break;
 	case WIRE_TYPE_COUNT:
 	default:

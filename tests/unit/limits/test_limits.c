@@ -55,9 +55,8 @@ static const char *test_name(const char *what)
 static int create(const struct limits_host *host, const struct limits_request *req, const char *name, struct limits *l,
                   struct cordon_error *e)
 {
-	if (limits_begin(host, name, l, e) < 0)
+	if (limits_begin(host, req, name, l, e) < 0)
 		return -1;
-	limits_choose(host, req, l);
 	if (limits_complete(host, req, l, e) == 0)
 		return 0;
 	limits_destroy(host, l);
