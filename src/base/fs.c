@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +29,15 @@ int fs_open(int dirfd, const char *path, int flags, mode_t mode, enum fs_resolve
 		int fd = (int)syscall(SYS_openat2, dirfd, path, &oh, sizeof(oh));
 		if (fd >= 0 || errno != EAGAIN || tries == 100)
 			return fd;
+	}
+}
+
+void fs_spread(int dirfd)
+{
+	int flags;
+	if (ioctl(dirfd, FS_IOC_GETFLAGS, &flags) == 0 && !(flags & FS_TOPDIR_FL)) {
+		flags |= FS_TOPDIR_FL;
+		ioctl(dirfd, FS_IOC_SETFLAGS, &flags);
 	}
 }
 

@@ -21,6 +21,12 @@ enum fs_resolve {
 /* openat2(2) with O_CLOEXEC. There is no fallback for kernels without it (before 5.6): the race-free walk is the point. */
 int fs_open(int dirfd, const char *path, int flags, mode_t mode, enum fs_resolve how);
 
+/*
+ * Asks for directories that will be made in this one to be placed apart from each other on disk, and from what was deleted there lately: ext4 does not
+ * reuse an inode for minutes, and looks at each one again for every file that is made beside it. File systems that know no such wish go without.
+ */
+void fs_spread(int dirfd);
+
 /* mkdir -p below dirfd; existing directories are fine. */
 int fs_mkdirs(int dirfd, const char *path, mode_t mode, struct cordon_error *err);
 

@@ -62,14 +62,19 @@ static int open_part(int home, const char *home_path, const char *name, struct c
 {
 	char path[4096];
 	snprintf(path, sizeof(path), "%s/%s", home_path, name);
-	if (mkdirat(home, name, 0700) < 0 && errno != EEXIST) {
+	bool made = mkdirat(home, name, 0700) == 0;
+	if (!made && errno != EEXIST) {
 		err_sys(err, "cannot create %s", path);
 		return err_hint(err, "set CORDON_HOME to a directory that you can write to");
 	}
 	_cleanup_fd_ int fd = openat(home, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(err, "cannot open %s", path);
-	return check_private(fd, path, false, err) < 0 ? -1 : steal_fd(&fd);
+	if (check_private(fd, path, false, err) < 0)
+		return -1;
+	if (made)
+		fs_spread(fd);
+	return steal_fd(&fd);
 }
 
 int store_open(struct store *s, const char *home, struct cordon_error *err)

@@ -40,15 +40,37 @@ uint64_t clock_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static int open_home(struct host *host, const char *home, struct cordon_error *err)
+static const char *const places[SANDBOX_PLACES] = {[PLACE_SMALL] = "scratch", [PLACE_LAYERS] = "overlays"};
+
+/* Where its scratch directory is. */
+int sandbox_scratch(const struct host *host, const struct sandbox *s, char path[static 4096])
+{
+	return (size_t)snprintf(path, 4096, "%s/%s/%s", host->home, places[s->place], s->name) < 4096 ? 0 : -1;
+}
+
+static int set_home(struct host *host, const char *home, struct cordon_error *err)
 {
 	if (host->home && strcmp(host->home, home) == 0)
 		return 0;
+	for (int i = 0; i < SANDBOX_PLACES; i++) {
+		cleanup_fd(&host->scratch_fds[i]);
+		host->scratch_fds[i] = -1;
+	}
+	host->swept = false;
+	free(host->home);
+	host->home = strdup(home);
+	return host->home ? 0 : err_sys(err, "strdup");
+}
+
+static int open_place(struct host *host, enum sandbox_place place, bool make, struct cordon_error *err)
+{
 	char path[4096];
-	if ((size_t)snprintf(path, sizeof(path), "%s/scratch", home) >= sizeof(path))
+	if (host->scratch_fds[place] >= 0)
+		return 0;
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", host->home, places[place]) >= sizeof(path))
 		return err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT) {
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT && make) {
 		if (fs_mkdirs(AT_FDCWD, path, 0700, err) < 0)
 			return err_hint(err, "set CORDON_HOME to a directory that you can write to");
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -59,16 +81,13 @@ static int open_home(struct host *host, const char *home, struct cordon_error *e
 		return err_hint(err, "set CORDON_HOME to a directory that you can write to");
 	}
 	if (st.st_uid != geteuid() || (st.st_mode & 022)) { /* whoever can write there could lead clean-up astray */
-		close(fd);
 		err_set(err, CORDON_ERR_DENIED, "%s belongs to or can be written by somebody else", path);
 		return err_hint(err, "set CORDON_HOME to a directory of your own");
 	}
-	cleanup_fd(&host->scratch_fd);
-	free(host->home);
-	host->home = strdup(home);
-	host->scratch_fd = fd;
-	host->swept = false;
-	return host->home ? 0 : err_sys(err, "strdup");
+	if (place == PLACE_LAYERS)
+		fs_spread(fd);
+	host->scratch_fds[place] = steal_fd(&fd);
+	return 0;
 }
 
 static int probe_limits(struct host *host, const char *forced, struct cordon_error *err)
@@ -113,22 +132,36 @@ static int make_layer(const struct setup_op *op, struct sandbox *s, struct cordo
 	return make_dir(s->scratch_fd, op->layers.items[LAYERED_WORK], 0700, &s->ids, uid, gid, err);
 }
 
+static bool in_scratch(const struct setup_op *op)
+{
+	return op->kind == OP_LAYERED && !*op->layers.items[LAYERED_STAGE];
+}
+
+static enum sandbox_place choose_place(const struct sandbox_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->op_count; i++)
+		if (in_scratch(&spec->ops[i]))
+			return PLACE_LAYERS;
+	return PLACE_SMALL;
+}
+
 /* One directory per sandbox, with a sub-directory for each tree that some operation asks for. */
 static int make_scratch(struct host *host, const struct sandbox_spec *spec, struct sandbox *s, struct cordon_error *err)
 {
+	const int at = host->scratch_fds[s->place];
 	const uid_t user = idmap_host_id(&s->ids, s->ids.uid);
 	const gid_t group = idmap_host_id(&s->ids, s->ids.gid);
-	if (mkdirat(host->scratch_fd, s->name, 0711) < 0) /* to be passed through from inside; the directory above is ours alone */
+	if (mkdirat(at, s->name, 0711) < 0) /* to be passed through from inside; the directory above is ours alone */
 		return err_sys(err, "cannot create scratch directory %s", s->name);
 	s->scratch_gone = false;
-	s->scratch_fd = openat(host->scratch_fd, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	s->scratch_fd = openat(at, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->scratch_fd < 0)
 		return err_sys(err, "cannot open scratch directory %s", s->name);
 	for (uint32_t i = 0; i < spec->op_count; i++) {
 		const struct setup_op *op = &spec->ops[i];
 		if (op->kind == OP_SCRATCH && make_dir(s->scratch_fd, op->source, 0755, &s->ids, user, group, err) < 0)
 			return -1;
-		if (op->kind == OP_LAYERED && !*op->layers.items[LAYERED_STAGE] && make_layer(op, s, err) < 0)
+		if (in_scratch(op) && make_layer(op, s, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -281,19 +314,23 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	                      .mounts = MOUNTS_NO_CACHE,
 	                      .record_fd = -1,
 	                      .scratch_fd = -1,
+	                      .place = choose_place(spec),
 	                      .watch_at_ms = UINT64_MAX,
 	                      .limits_gone = true,
 	                      .scratch_gone = true,
 	                      .disk = spec->disk,
 	                      .memory = spec->memory};
-	if (open_home(host, spec->home, err) < 0 || probe_limits(host, spec->limits_force, err) < 0 || check_strength(host, spec, err) < 0)
+	if (set_home(host, spec->home, err) < 0 || open_place(host, s->place, true, err) < 0 ||
+	    probe_limits(host, spec->limits_force, err) < 0 || check_strength(host, spec, err) < 0)
 		return -1;
-	if ((size_t)snprintf(scratch, sizeof(scratch), "%s/scratch/%s.%s", spec->home, host->stamp, spec->id) >= sizeof(scratch))
-		return err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
 	if (idmap_take(&host->ids, spec->uid, spec->gid, mounts_show_host_files(spec), &s->ids, err) < 0)
 		return -1;
 	snprintf(s->id, sizeof(s->id), "%s", spec->id);
 	snprintf(s->name, sizeof(s->name), "%s.%s", host->stamp, spec->id); /* from here on there is something to clean up */
+	if (sandbox_scratch(host, s, scratch) < 0) {
+		err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
+		goto fail;
+	}
 	const struct limits_request want = {.memory = spec->memory, .pids = spec->pids, .cpus_milli = spec->cpus_milli, .disk = spec->disk};
 	if (limits_begin(&host->limits, &want, s->name, &s->limits, err) < 0)
 		goto fail;
@@ -403,20 +440,21 @@ void sandbox_start_watcher(struct sandbox *s)
 static bool remove_scratch(struct host *host, struct sandbox *s)
 {
 	static const char *const trees[] = {"app", "home", "upper", "work/work", "work"};
+	const int at = host->scratch_fds[s->place];
 	if (s->remover)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
 		unlinkat(s->scratch_fd, trees[i], AT_REMOVEDIR);
-	if (unlinkat(host->scratch_fd, s->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+	if (unlinkat(at, s->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return true;
 	if (s->removals++ == MAX_REMOVALS)
 		return true; /* something is wrong with the disk; a later launcher's sweep may have more luck */
 	pid_t pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_NAME, "cordon-rm", 0, 0, 0);
-		int keep[] = {host->scratch_fd};
+		int keep[] = {at};
 		confine_close_except(keep, ARRAY_SIZE(keep));
-		_exit(fs_remove_tree(host->scratch_fd, s->name, NULL) < 0);
+		_exit(fs_remove_tree(at, s->name, NULL) < 0);
 	}
 	s->remover = MAX(pid, 0);
 	return false;
@@ -462,17 +500,24 @@ bool sandbox_clean_up(struct host *host, struct sandbox *s)
 	return true;
 }
 
-void sandbox_sweep(struct host *host)
+static void sweep_place(int at)
 {
-	if (host->scratch_fd < 0 || host->swept)
-		return;
-	host->swept = true;
-	int fd = openat(host->scratch_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	for (int n = 0; dir && n < MAX_SWEEP && (e = readdir(dir));)
 		if (owner_is_dead(e->d_name)) {
-			fs_remove_tree(host->scratch_fd, e->d_name, NULL);
+			fs_remove_tree(at, e->d_name, NULL);
 			n++;
 		}
+}
+
+void sandbox_sweep(struct host *host)
+{
+	if (!host->home || host->swept)
+		return;
+	host->swept = true;
+	for (int i = 0; i < SANDBOX_PLACES; i++)
+		if (open_place(host, (enum sandbox_place)i, false, NULL) == 0)
+			sweep_place(host->scratch_fds[i]);
 }

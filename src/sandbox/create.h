@@ -12,6 +12,12 @@
 #include "sandbox/mounts.h"
 #include "sandbox/spec.h"
 
+/*
+ * Where scratch directories are made. Those that a whole tree may be written to go to a place of their own, see fs_spread(); it is worth its
+ * cost for those only.
+ */
+enum sandbox_place { PLACE_SMALL, PLACE_LAYERS, SANDBOX_PLACES };
+
 /* What a launcher has for all its sandboxes. */
 struct host {
 	struct idmap_pool ids;
@@ -20,9 +26,9 @@ struct host {
 	bool limits_probed;
 	bool kernel_checked;
 	char stamp[64];
-	char *home;     /* the $CORDON_HOME that scratch_fd belongs to */
-	int scratch_fd; /* $CORDON_HOME/scratch */
-	bool swept;     /* leftovers of dead launchers below it were looked for */
+	char *home;                      /* the $CORDON_HOME that scratch_fds belong to */
+	int scratch_fds[SANDBOX_PLACES]; /* -1: not opened yet */
+	bool swept;                      /* leftovers of dead launchers below it were looked for */
 };
 
 struct sandbox {
@@ -46,6 +52,7 @@ struct sandbox {
 	struct mounts_cache mounts;
 	int tree_fds[2]; /* what commands write to on disk, for the watcher; -1: none */
 	int record_fd;
+	enum sandbox_place place; /* of its scratch directory */
 	int scratch_fd;
 };
 
@@ -62,6 +69,9 @@ bool sandbox_clean_up(struct host *host, struct sandbox *s);
 
 /* Scratch directories of dead launchers below the current home. */
 void sandbox_sweep(struct host *host);
+
+/* The path of its scratch directory; -1: too long. */
+int sandbox_scratch(const struct host *host, const struct sandbox *s, char path[static 4096]);
 
 /*
  * Exchanges the layers of a live sandbox, by a child process that enters its namespaces; the answer goes to sock, from there. The caller

@@ -274,7 +274,8 @@ static void start(struct launcher *l)
 	raise_limits();
 	drop_privileges();
 	*l = (struct launcher){.requests = LAUNCHER_FD, .signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)};
-	l->host.scratch_fd = -1;
+	for (int i = 0; i < SANDBOX_PLACES; i++)
+		l->host.scratch_fds[i] = -1;
 }
 
 int main(void)

@@ -43,7 +43,7 @@ expect_each() {
 # processes and cgroups are looked for by name.
 what_is_left() {
 	echo "mounts $(count_mounts)"
-	echo "scratch $(find "$CORDON_HOME/scratch" "$TMP/user/state/scratch" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)"
+	echo "scratch $(find {"$CORDON_HOME","$TMP/user/state"}/{scratch,overlays} -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)"
 }
 same_as_before() { [[ $(what_is_left) == "$1" ]]; }
 # no_cgroup_of ID: of a sandbox

@@ -34,10 +34,15 @@ exec(sys.argv[2])' "$out" "$2" 2>&1); then
 	fi
 }
 
-# nothing_left NAME DIR: the scratch directories below DIR are gone. What was large is removed by a helper that may outlive the command.
-is_empty() { [[ -z $(find "$1" -mindepth 1 2>&1) ]]; }
+# nothing_left NAME DIR…: the directories, of which there is one at least, are empty. What was large is removed by a helper that may outlive the command.
+left_in() {
+	local there=()
+	for dir in "$@"; do [[ ! -d $dir ]] || there+=("$dir"); done
+	find "${there[@]:-$1}" -mindepth 1 2>&1
+}
+is_empty() { [[ -z $(left_in "$@") ]]; }
 nothing_left() {
-	if wait_until -t 20 is_empty "$2"; then ok "$1"; else fail "$1" "$(find "$2" -mindepth 1 2>&1 | head -5)"; fi
+	if wait_until -t 20 is_empty "${@:2}"; then ok "$1"; else fail "$1" "$(left_in "${@:2}" | head -5)"; fi
 }
 
 # less_than A B, for decimals

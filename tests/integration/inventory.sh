@@ -24,7 +24,7 @@ print("cgroups", sum(name.startswith(f"{pidns}-") for _, dirs, _ in os.walk("/sy
 for kind in "net", "user", "mnt", "pid", "ipc", "uts", "cgroup":
     print(kind, len({link(f"/proc/{p}/ns/{kind}") for p in pids} - {None}))
 print("processes", sum(p not in ours and state[p] not in ("", "Z", "X") for p in pids))
-print("scratch", sum(len(d) + len(f) for _, d, f in os.walk(os.environ["CORDON_HOME"] + "/scratch")))
+print("scratch", sum(len(d) + len(f) for place in ("scratch", "overlays") for _, d, f in os.walk(os.environ["CORDON_HOME"] + "/" + place)))
 print("temporary", sum(len(d) + len(f) for top in ("/tmp", "/dev/shm") for _, d, f in os.walk(top)))'
 }
 as_before() { [[ $(inventory) == "$before" ]]; }
@@ -32,6 +32,6 @@ same_as_before() { # NAME
 	if wait_until -t 20 as_before; then
 		ok "$1"
 	else
-		fail "$1" "before: $before" "after: $(inventory)" "$(find "$CORDON_HOME/scratch" -mindepth 1 -maxdepth 1 | head -3)" "$(ps -ef | tail -5)"
+		fail "$1" "before: $before" "after: $(inventory)" "$(find "$CORDON_HOME"/{scratch,overlays} -mindepth 1 -maxdepth 1 2>&1 | head -3)" "$(ps -ef | tail -5)"
 	fi
 }
