@@ -20,7 +20,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <linux/stat.h> /* last: struct statx, which musl does not have */
+#ifndef __GLIBC__ /* musl has no struct statx, or, since 1.2.5, one without stx_mnt_id: the kernel's, by another name */
+#define statx linux_statx
+#define statx_timestamp linux_statx_timestamp
+#endif
+#include <linux/stat.h>
 
 #include "base/buf.h"
 #include "base/fs.h"
