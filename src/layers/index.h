@@ -77,9 +77,10 @@ bool index_entry_same(const struct index_entry *a, const struct index_entry *b);
 
 /*
  * Copies tree `from` (whose index is `now`) into the empty directory `to`, as a layer. What is in `last` unchanged is linked from `sealed`, a copy that
- * was made when `last` was the index; sealed -1: nothing is.
+ * was made when `last` was the index; sealed -1: nothing is. shed: what is in `last` unchanged and not in `sealed` is as it is below, and is left out.
  */
-int tree_checkpoint(int from, const struct tree_index *now, int to, int sealed, const struct tree_index *last, struct cordon_error *err);
+int tree_checkpoint(int from, const struct tree_index *now, int to, int sealed, const struct tree_index *last, bool shed,
+                    struct cordon_error *err);
 
 /* ---- index_walk.c -------------------------------------------------------------------------------------------------------------- */
 

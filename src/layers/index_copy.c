@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -174,12 +175,13 @@ struct checkpoint {
 	const uint32_t *match; /* of what is now, in last; NULL: nothing can be linked */
 	struct index_walk from, to, sealed;
 	struct copy_links *links;
+	bool *left_out; /* NULL: nothing is */
 };
 
 /* False if it has to be copied after all (too many links, say). */
 static bool link_sealed(struct checkpoint *c, uint32_t old, int to_dir, const char *name)
 {
-	int dir = index_walk_to(&c->sealed, c->last->items[old].parent);
+	int dir = c->sealed.top < 0 ? -1 : index_walk_to(&c->sealed, c->last->items[old].parent);
 	return dir >= 0 && linkat(dir, name, to_dir, name, 0) == 0;
 }
 
@@ -211,27 +213,96 @@ static int finish_dir(struct checkpoint *c, uint32_t dir, struct cordon_error *e
 	return copy_dir_meta(from, to, COPY_OVERLAY | COPY_OWNER_MAY_FAIL, err);
 }
 
+/* ---- leaving out --------------------------------------------------------------------------------------------------------------- */
+
+static bool is_untouched(const struct checkpoint *c, uint32_t entry)
+{
+	const uint32_t old = c->match[entry];
+	const struct index_entry *now = &c->now->items[entry], *then = old == INDEX_NONE ? NULL : &c->last->items[old];
+	if (!then || !S_ISDIR(now->mode))
+		return then && index_entry_same(then, now);
+	return then->ino == now->ino && then->ctime_ns == now->ctime_ns && then->mode == now->mode;
+}
+
+static bool is_sealed(struct checkpoint *c, uint32_t entry)
+{
+	struct stat st;
+	const uint32_t old = c->match[entry];
+	const int dir = c->sealed.top < 0 ? -1 : index_walk_to(&c->sealed, c->last->items[old].parent);
+	return dir >= 0 && fstatat(dir, tree_index_name(c->now, entry), &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Nothing below shows through it. In doubt, it is. */
+static bool is_opaque(struct checkpoint *c, uint32_t entry)
+{
+	char value[4];
+	_cleanup_fd_ int dir = -1;
+	const int at = index_walk_to(&c->from, entry);
+	if (at >= 0)
+		dir = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir < 0 || fgetxattr(dir, "user.overlay.opaque", value, sizeof(value)) >= 0 || (errno != ENODATA && errno != ENOTSUP);
+}
+
+/* Whether all that is in a directory is left out; asked from the end of the list, so that what is below it has been decided. */
+static bool is_all_left_out(const struct checkpoint *c, const struct index_entry *dir)
+{
+	for (uint32_t k = dir->first; k < dir->first + dir->count; k++)
+		if (!c->left_out[k])
+			return false;
+	return true;
+}
+
+/*
+ * Files that were put back are in the open layer only because there is no other way to show them: as long as nobody touches them, what is below is the same. A copy
+ * that had them would hide from then on what is changed there. A directory that hides what is below is left out as a whole or not at all.
+ */
+static int leave_out(struct checkpoint *c, struct cordon_error *err)
+{
+	_cleanup_free_ bool *whole = calloc(c->now->count + 1, sizeof(*whole));
+	c->left_out = calloc(c->now->count + 1, sizeof(*c->left_out));
+	if (!c->left_out || !whole)
+		return err_sys(err, "cannot copy the layer");
+	for (uint32_t k = (uint32_t)c->now->count; k-- > 0;) {
+		const struct index_entry *e = &c->now->items[k];
+		c->left_out[k] = (!S_ISDIR(e->mode) || is_all_left_out(c, e)) && is_untouched(c, k) && !is_sealed(c, k);
+	}
+	for (uint32_t k = 0; k < c->now->count; k++) {
+		const struct index_entry *e = &c->now->items[k];
+		whole[k] = (e->parent != INDEX_TOP && whole[e->parent]) || (S_ISDIR(e->mode) && !c->left_out[k] && is_opaque(c, k));
+		if (e->parent != INDEX_TOP && whole[e->parent])
+			c->left_out[k] = false;
+	}
+	return 0;
+}
+
 static int copy_all(struct checkpoint *c, struct cordon_error *err)
 {
 	for (uint32_t k = 0; k < c->now->count; k++)
-		if (checkpoint_entry(c, k, err) < 0)
+		if (!(c->left_out && c->left_out[k]) && checkpoint_entry(c, k, err) < 0)
 			return -1;
 	/* from the end: what is in a directory comes after it, and changes its times */
 	for (uint32_t k = (uint32_t)c->now->count; k > 0; k--)
-		if (S_ISDIR(c->now->items[k - 1].mode) && finish_dir(c, k - 1, err) < 0)
+		if (S_ISDIR(c->now->items[k - 1].mode) && !(c->left_out && c->left_out[k - 1]) && finish_dir(c, k - 1, err) < 0)
 			return -1;
 	return finish_dir(c, INDEX_TOP, err);
 }
 
-int tree_checkpoint(int from, const struct tree_index *now, int to, int sealed, const struct tree_index *last, struct cordon_error *err)
+int tree_checkpoint(int from, const struct tree_index *now, int to, int sealed, const struct tree_index *last, bool shed,
+                    struct cordon_error *err)
 {
-	_cleanup_free_ uint32_t *match = sealed >= 0 ? tree_index_match(now, last) : NULL;
+	const bool matched = sealed >= 0 || shed;
+	_cleanup_free_ uint32_t *match = matched ? tree_index_match(now, last) : NULL;
 	struct checkpoint c = {.now = now, .last = last, .match = match, .links = copy_links_new()};
 	index_walk_begin(&c.from, now, from);
 	index_walk_begin(&c.to, now, to);
 	index_walk_begin(&c.sealed, last, sealed);
-	int r = c.links && (match || sealed < 0) ? copy_all(&c, err) : err_sys(err, "cannot copy the layer");
+	int r = c.links && (match || !matched) ? 0 : err_sys(err, "cannot copy the layer");
+	if (r == 0 && shed)
+		r = leave_out(&c, err);
+	if (r == 0)
+		r = copy_all(&c, err);
 	copy_links_free(c.links);
+	free(c.left_out);
 	index_walk_end(&c.from);
 	index_walk_end(&c.to);
 	index_walk_end(&c.sealed);

@@ -281,6 +281,8 @@ int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes
 	memcpy(old, l->box.open, sizeof(old));
 	if (live_copies(l))
 		return live_copy_turn_over(l, keep, meta, changes, err);
+	if (l->sheds && (keep || !l->state || !l->policy->transaction.preserve.count))
+		return live_turn_over_shed(l, keep, meta, changes, err);
 	if (live_describe_closed(l, old, birth_ns, changes, err) < 0 || (l->state && live_begin_layer(l, next, err) < 0))
 		return -1;
 	if ((!keep && l->state && live_preserve(l, old, next, changes, err) < 0) ||
@@ -441,11 +443,13 @@ int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, co
 	if (l->running == 0 || !l->state) {
 		if (live_turn_over(l, keep, &meta, &tx->changes, err) < 0)
 			return -1;
+		if (!meta.id[0])
+			return 0; /* what is in the open layer was there before */
 	} else {
 		if (live_checkpoint(l, &meta, keep, &tx->changes, err) < 0)
 			return -1;
 		if (!meta.id[0])
-			return 0; /* what is in the open layer was there before */
+			return 0;
 		if (!keep && live_put_back(l, l->box.head, &l->policy->transaction.preserve, err) < 0)
 			return -1;
 	}
@@ -462,6 +466,8 @@ int live_exec_end_stopped(struct live *l, struct live_tx *tx, bool failed, bool 
 	tx->changes = (struct changes){0};
 	if (!l->box.open[0] || live_turn_over(l, keep, &meta, &tx->changes, err) < 0)
 		return -1;
+	if (!meta.id[0])
+		return 0;
 	tx_done(l, tx, failed, keep);
 	return 0;
 }

@@ -40,6 +40,7 @@ struct live {
 	char replaced[LAYER_ID_LEN + 1], replaced_lower[LAYER_ID_LEN + 1]; /* by live_remount() */
 	struct tree_index last[TREE_COUNT];                                /* what the open layer held at the last checkpoint … */
 	char last_layer[LAYER_ID_LEN + 1];                                 /* … and the copy that was made then; "": it was empty */
+	bool sheds; /* what of it is unchanged since and not in that copy was put back, and is as it is below the open layer */
 	/* of one whose trees are full copies (box.copy) */
 	struct full_size copied;        /* when it was started */
 	char present[LAYER_ID_LEN + 1]; /* a layer that was taken from the copy to compare it, "": none */
@@ -127,6 +128,8 @@ int live_mount(struct live *l, const struct cordon_policy *policy, const char *b
                struct cordon_error *err);
 /* "UID[:GID]" into a record; NULL: nothing. */
 int live_parse_user(const char *text, struct box *b, struct cordon_error *err);
+/* live_place.c: the same when files were put back in it: a copy without those is sealed, if there is anything else, and the layer goes. */
+int live_turn_over_shed(struct live *l, bool keep, struct layer *meta, struct changes *changes, struct cordon_error *err);
 /* Seals the open layer and mounts an empty one; keep: on top of it, else in its place. Nothing may run inside. */
 int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes *changes, struct cordon_error *err);
 bool live_open_is_empty(const struct live *l);

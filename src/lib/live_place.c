@@ -27,6 +27,7 @@ void live_forget_checkpoint(struct live *l)
 	for (size_t i = 0; i < TREE_COUNT; i++)
 		tree_index_free(&l->last[i]);
 	l->last_layer[0] = '\0';
+	l->sheds = false;
 }
 
 static int open_tree(const struct live *l, const char *layer, enum layer_tree tree)
@@ -106,7 +107,7 @@ static int do_copy(void *work, struct full_size *size, struct cordon_error *err)
 		_cleanup_fd_ int sealed = l->last_layer[0] ? open_tree(l, l->last_layer, (enum layer_tree)i) : -1;
 		if (from < 0 || to < 0)
 			return err_sys(err, "cannot open the layer");
-		if (tree_checkpoint(from, &w->now[i], to, sealed, &l->last[i], err) < 0)
+		if (tree_checkpoint(from, &w->now[i], to, sealed, &l->last[i], l->sheds, err) < 0)
 			return -1;
 	}
 	for (int i = 0; i < TREE_COUNT; i++)
@@ -190,6 +191,38 @@ int live_checkpoint(struct live *l, struct layer *meta, bool move_head, struct c
 	for (int i = 0; i < TREE_COUNT; i++)
 		tree_index_free(&now[i]);
 	return r;
+}
+
+int live_turn_over_shed(struct live *l, bool keep, struct layer *meta, struct changes *changes, struct cordon_error *err)
+{
+	struct tree_index now[TREE_COUNT] = {0};
+	char id[LAYER_ID_LEN + 1] = "", old[LAYER_ID_LEN + 1], head[LAYER_ID_LEN + 1];
+	const int64_t birth_ns = l->birth_ns;
+	memcpy(old, l->box.open, sizeof(old));
+	memcpy(head, l->box.head, sizeof(head));
+	int r = take_copy(l, now, id, err);
+	for (int i = 0; i < TREE_COUNT; i++)
+		tree_index_free(&now[i]);
+	if (r == 0 && id[0])
+		r = live_describe_closed(l, id, birth_ns, changes, err) < 0 || live_seal(l, meta, id, changes, err) < 0 ? -1 : 0;
+	if (r < 0)
+		return -1;
+	if (keep && id[0])
+		memcpy(l->box.head, id, sizeof(id));
+	if (live_remount(l, err) < 0) {
+		memcpy(l->box.head, head, sizeof(head));
+		return -1;
+	}
+	if (!l->state) { /* there was nothing to mount */
+		memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
+		l->box.open[0] = '\0';
+	}
+	l->replaced[0] = '\0';
+	live_forget_checkpoint(l);
+	if (box_save(&l->store, &l->box, err) < 0)
+		return -1;
+	layer_drop(&l->store, old, NULL);
+	return 0;
 }
 
 /* What the top of a tree was when the open layer was mounted: inherit_root() in sandbox/mounts_layers.c. */
@@ -324,6 +357,18 @@ static int put_back(struct live *l, const char *layer, const struct strlist *spa
 	return 0;
 }
 
+/* Whether what a layer does not have itself is what is below the open layer. */
+static bool stands_on_lower(struct live *l, const char *layer)
+{
+	_cleanup_layer_ struct layer meta = {0};
+	if (strcmp(layer, l->box.lower) == 0)
+		return true;
+	if (!layer[0] || layer_read(&l->store, layer, &meta, NULL) < 0)
+		return false;
+	const char *on = meta.over[0] ? meta.over : meta.parent[0] ? meta.parent : LAYER_OVER_SEED;
+	return strcmp(on, l->box.lower[0] ? l->box.lower : LAYER_OVER_SEED) == 0;
+}
+
 int live_put_back(struct live *l, const char *target, const struct strlist *spare, struct cordon_error *err)
 {
 	struct tree_index now[TREE_COUNT] = {0};
@@ -342,6 +387,7 @@ int live_put_back(struct live *l, const char *target, const struct strlist *spar
 	remember(l, now);
 	memcpy(l->last_layer, layer, sizeof(layer));
 	memcpy(l->box.head, layer, sizeof(layer));
+	l->sheds = !live_copies(l) && stands_on_lower(l, layer);
 	return box_save(&l->store, &l->box, err);
 }
 

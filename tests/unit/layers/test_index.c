@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -90,7 +91,7 @@ static void test_nested_directories_take_the_memory_of_their_names(void **state)
 
 	/* and the copy goes as deep */
 	_cleanup_fd_ int copy = directory(base, "nested-copy");
-	assert_int_equal(tree_checkpoint(top, &i, copy, -1, NULL, &err), 0);
+	assert_int_equal(tree_checkpoint(top, &i, copy, -1, NULL, false, &err), 0);
 	_cleanup_index_ struct tree_index j = scanned(copy);
 	assert_int_equal(j.count, DEPTH + 1);
 	assert_int_equal(j.items[DEPTH].size, 1);
@@ -149,6 +150,52 @@ static const char *text_of(int dir, const char *path)
 	return fs_read_small(dir, path, text, sizeof(text)) < 0 ? NULL : text;
 }
 
+static void write_again(int dir, const char *name)
+{
+	_cleanup_fd_ int fd = openat(dir, name, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	assert_int_equal(write(fd, "two", 3), 3);
+}
+
+/* What was put back and not touched since is below already; but a directory that hides what is below is all there or not at all. */
+static void test_what_is_as_below_is_left_out(void **state)
+{
+	_cleanup_fd_ int dir = directory(base, "open"), copy = directory(base, "shed"), again = directory(base, "shed-again");
+	_cleanup_fd_ int plain = directory(dir, "plain"), opaque = directory(dir, "opaque"), quiet = directory(dir, "quiet");
+	_cleanup_fd_ int deep = directory(opaque, "deep");
+	struct stat st;
+	(void)state;
+	put(dir, "back", "1");
+	put(plain, "back", "1");
+	put(plain, "written", "1");
+	put(opaque, "back", "1");
+	put(deep, "written", "1");
+	put(quiet, "back", "1");
+	assert_int_equal(fsetxattr(opaque, "user.overlay.opaque", "y", 1, 0), 0);
+	assert_int_equal(fsetxattr(quiet, "user.overlay.opaque", "y", 1, 0), 0);
+	_cleanup_index_ struct tree_index last = trusted(dir, &(struct tree_index){0});
+	tree_index_await_tick(&last);
+	write_again(plain, "written");
+	write_again(deep, "written");
+	put(dir, "new", "1");
+	_cleanup_index_ struct tree_index now = trusted(dir, &last);
+	assert_int_equal(tree_checkpoint(dir, &now, copy, -1, &last, true, &err), 0);
+	assert_string_equal(text_of(copy, "new"), "1");
+	assert_string_equal(text_of(copy, "plain/written"), "two");
+	assert_string_equal(text_of(copy, "opaque/back"), "1");
+	assert_string_equal(text_of(copy, "opaque/deep/written"), "two");
+	assert_int_equal(fstatat(copy, "back", &st, 0), -1);
+	assert_int_equal(fstatat(copy, "plain/back", &st, 0), -1);
+	assert_int_equal(fstatat(copy, "quiet", &st, 0), -1);
+	/* what the last copy has is not below it, and stays */
+	_cleanup_index_ struct tree_index later = trusted(dir, &now);
+	assert_int_equal(tree_checkpoint(dir, &later, again, copy, &now, true, &err), 0);
+	assert_string_equal(text_of(again, "new"), "1");
+	assert_string_equal(text_of(again, "plain/written"), "two");
+	assert_string_equal(text_of(again, "opaque/back"), "1");
+	assert_int_equal(fstatat(again, "plain/back", &st, 0), -1);
+	assert_int_equal(fstatat(again, "quiet", &st, 0), -1);
+}
+
 /* A program that has a file mapped writes to it before and after a copy is made; the page stays dirty in between. */
 static void copies_of_a_mapped_file(int in)
 {
@@ -161,7 +208,7 @@ static void copies_of_a_mapped_file(int in)
 	assert_ptr_not_equal(map, MAP_FAILED);
 	memcpy(map, "AAAA", 4);
 	_cleanup_index_ struct tree_index a = trusted(dir, &(struct tree_index){0});
-	assert_int_equal(tree_checkpoint(dir, &a, first, -1, NULL, &err), 0);
+	assert_int_equal(tree_checkpoint(dir, &a, first, -1, NULL, false, &err), 0);
 	assert_string_equal(text_of(first, "db"), "AAAA");
 	_cleanup_index_ struct tree_index same = trusted(dir, &a);
 	assert_true(tree_index_equal(&same, &a));
@@ -169,7 +216,7 @@ static void copies_of_a_mapped_file(int in)
 	memcpy(map, "BBBB", 4);
 	_cleanup_index_ struct tree_index b = trusted(dir, &a);
 	assert_false(tree_index_equal(&b, &a));
-	assert_int_equal(tree_checkpoint(dir, &b, second, first, &a, &err), 0);
+	assert_int_equal(tree_checkpoint(dir, &b, second, first, &a, false, &err), 0);
 	assert_string_equal(text_of(second, "db"), "BBBB");
 	struct stat one, two;
 	assert_true(fstatat(first, "other", &one, 0) == 0 && fstatat(second, "other", &two, 0) == 0);
@@ -178,7 +225,7 @@ static void copies_of_a_mapped_file(int in)
 	memcpy(map, "CCCC", 4);
 	_cleanup_index_ struct tree_index c = trusted(dir, &b);
 	assert_false(tree_index_equal(&c, &b));
-	assert_int_equal(tree_checkpoint(dir, &c, third, second, &b, &err), 0);
+	assert_int_equal(tree_checkpoint(dir, &c, third, second, &b, false, &err), 0);
 	assert_string_equal(text_of(third, "db"), "CCCC");
 	munmap(map, 4);
 }
@@ -237,6 +284,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nested_directories_take_the_memory_of_their_names, base_make, base_remove),
 		cmocka_unit_test_setup_teardown(test_a_walk_is_not_led_astray, base_make, base_remove),
 		cmocka_unit_test_setup_teardown(test_the_top_itself_counts, base_make, base_remove),
+		cmocka_unit_test_setup_teardown(test_what_is_as_below_is_left_out, base_make, base_remove),
 		cmocka_unit_test_setup_teardown(test_what_is_written_through_a_mapping_is_noticed, base_make, base_remove),
 		cmocka_unit_test_setup_teardown(test_what_is_written_through_a_mapping_is_noticed_on_tmpfs, base_make, base_remove),
 		cmocka_unit_test_setup_teardown(test_what_is_sent_arrives, base_make, base_remove),
