@@ -20,6 +20,7 @@
 #   TMP               a directory, also the HOME of the tests' user; CORDON_HOME lies below it
 
 set -u
+umask 022
 TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(dirname "$TESTS")
 export CORDON_BUILD=${CORDON_BUILD:-$ROOT/build}

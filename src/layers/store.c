@@ -55,7 +55,7 @@ static int check_private(int fd, const char *path, bool parent, struct cordon_er
 	if (ours && closed)
 		return 0;
 	err_set(err, CORDON_ERR_DENIED, "%s belongs to or can be written by somebody else", path);
-	return err_hint(err, "set CORDON_HOME to a directory of your own");
+	return err_hint(err, "if it is yours, chmod go-w it; or set CORDON_HOME to a directory of your own");
 }
 
 static int open_part(int home, const char *home_path, const char *name, struct cordon_error *err)

@@ -82,7 +82,7 @@ static int open_place(struct host *host, enum sandbox_place place, bool make, st
 	}
 	if (st.st_uid != geteuid() || (st.st_mode & 022)) { /* whoever can write there could lead clean-up astray */
 		err_set(err, CORDON_ERR_DENIED, "%s belongs to or can be written by somebody else", path);
-		return err_hint(err, "set CORDON_HOME to a directory of your own");
+		return err_hint(err, "if it is yours, chmod go-w it; or set CORDON_HOME to a directory of your own");
 	}
 	if (place == PLACE_LAYERS)
 		fs_spread(fd);

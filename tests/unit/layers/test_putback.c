@@ -184,7 +184,7 @@ static void test_the_top_is_put_back(void **state)
 	char value[8];
 	assert_int_equal(view_from(&want_dir, 1, false, &want, &err), 0);
 	assert_true(fchmod(want_dir, 02750) == 0 && fsetxattr(want_dir, "user.kept", "1", 1, 0) == 0);
-	assert_true(fchmod(tree, 0) == 0 && fsetxattr(tree, "user.left", "1", 1, 0) == 0);
+	assert_true(fsetxattr(tree, "user.left", "1", 1, 0) == 0 && fchmod(tree, 0) == 0);
 	assert_int_equal(putback_top(tree, &want, false, &own, &err), 0);
 	assert_true(fstat(tree, &st) == 0 && (st.st_mode & 07777) == 02750);
 	assert_int_equal(fgetxattr(tree, "user.kept", value, sizeof(value)), 1);
