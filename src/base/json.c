@@ -300,3 +300,12 @@ void json_kstr(struct json *j, const char *key, const char *s)
 	json_key(j, key);
 	json_str(j, s);
 }
+
+void json_kpath(struct json *j, const char *path)
+{
+	json_kstr(j, "path", path);
+	if (path && !utf8_valid(path, strlen(path))) {
+		json_key(j, "path_base64");
+		json_bytes(j, path, strlen(path));
+	}
+}

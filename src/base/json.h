@@ -34,6 +34,8 @@ void json_null(struct json *j);
 void json_str(struct json *j, const char *s); /* NULL becomes null; bytes that are not UTF-8 become U+FFFD */
 /* As a string if the bytes are valid UTF-8 without NUL trouble, else base64; returns "utf-8" or "base64". */
 const char *json_bytes(struct json *j, const void *data, size_t len);
+/* "path": a file's name. One that is not UTF-8 comes with "path_base64" as well, since nobody could find it by the other. */
+void json_kpath(struct json *j, const char *path);
 /* key + value in one call */
 void json_kint(struct json *j, const char *key, int64_t v);
 void json_kdouble(struct json *j, const char *key, double v);

@@ -27,29 +27,30 @@ bool ask_possible(void)
 	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
-/* One key that means something; others are not heard. `during`: the signals that are let through while nothing else happens. */
-static char wait_key(const char *keys, char fallback, const sigset_t *during)
+/* One key. 0: none that means anything. `during`: the signals that are let through while nothing else happens. */
+static char wait_key(const struct question *q, const sigset_t *during)
 {
 	for (;;) {
 		struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
 		char c;
 
 		if (ppoll(&p, 1, NULL, during) < 0)
-			return fallback; /* a signal */
+			return q->fallback; /* a signal */
 		ssize_t n = read(STDIN_FILENO, &c, 1);
-		if (n <= 0 || c == CTRL_C || c == CTRL_D || c == '\r' || c == '\n')
-			return fallback;
+		if (n <= 0 || c == CTRL_C || c == CTRL_D)
+			return q->fallback;
+		if (c == '\r' || c == '\n')
+			return q->enter;
 		if (c == ESCAPE) { /* an arrow or the like: its rest is no answer either */
 			tcflush(STDIN_FILENO, TCIFLUSH);
 			continue;
 		}
 		c = (char)tolower((unsigned char)c);
-		if (strchr(keys, c))
-			return c;
+		return c && strchr(q->keys, c) ? c : '\0';
 	}
 }
 
-char ask_key(const char *question, const char *keys, char fallback)
+char ask_key(const struct question *q)
 {
 	const struct sigaction action = {.sa_handler = on_signal};
 	struct sigaction old[ARRAY_SIZE(ending)];
@@ -57,7 +58,7 @@ char ask_key(const char *question, const char *keys, char fallback)
 	sigset_t blocked, mask, during;
 
 	if (tcgetattr(STDIN_FILENO, &before) < 0)
-		return fallback;
+		return q->fallback;
 	sigemptyset(&blocked);
 	for (size_t i = 0; i < ARRAY_SIZE(ending); i++) {
 		sigaddset(&blocked, ending[i]);
@@ -72,9 +73,11 @@ char ask_key(const char *question, const char *keys, char fallback)
 	now.c_cc[VMIN] = 1;
 	now.c_cc[VTIME] = 0;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &now); /* before the question: what is typed from then on is an answer */
-	fputs(question, stderr);
+	fputs(q->text, stderr);
 	fflush(stderr);
-	char c = wait_key(keys, fallback, &during);
+	char c;
+	while (!(c = wait_key(q, &during)))
+		fprintf(stderr, "\n%s", q->text); /* a slip of the finger decides nothing */
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
 	for (size_t i = 0; i < ARRAY_SIZE(ending); i++)
 		sigaction(ending[i], &old[i], NULL);

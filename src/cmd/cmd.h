@@ -34,9 +34,10 @@ struct command {
 	int (*run)(int argc, char **argv);
 	const struct option_def *options; /* ends with a row without name; NULL: none but --help */
 	const struct example *examples;   /* ends with a row without line; NULL: none */
-	enum complete complete;           /* its operands */
+	enum complete complete;           /* its first operand */
 	const char *words;
-	bool mixed; /* options may come behind operands, too */
+	enum complete then; /* its other operands */
+	bool mixed;         /* options may come behind operands, too */
 };
 
 extern const struct command commands[];

@@ -149,7 +149,7 @@ void problems_json(struct json *j, const struct problems *p)
 			if ((size_t)p->items[i].kind != kind)
 				continue;
 			json_object(j);
-			json_kstr(j, "path", p->items[i].path);
+			json_kpath(j, p->items[i].path);
 			json_kstr(j, "why", p->items[i].why);
 			json_end(j);
 		}
@@ -283,8 +283,20 @@ static int print_changes(const struct preview *p, struct cordon_error *err)
 	return 0;
 }
 
+struct applied {
+	uint64_t changes, times;
+};
+
+/* 0 where it was refused. */
+static uint64_t reply_number(const struct op_reply *reply, const char *key)
+{
+	const char *value = reply->status == 0 ? op_reply_get(reply, key) : NULL;
+
+	return value ? strtoull(value, NULL, 10) : 0;
+}
+
 static int report_json(const struct tree_args *a, const struct commit_options *o, const struct preview *p, const struct op_reply *reply,
-                       const struct problems *problems, uint64_t applied)
+                       const struct problems *problems, struct applied applied)
 {
 	_cleanup_buf_ struct buf line = {.cap = (size_t)1 << 30};
 	struct json j = {.out = &line};
@@ -293,7 +305,8 @@ static int report_json(const struct tree_args *a, const struct commit_options *o
 	json_kbool(&j, "committed", reply->status == 0 && !o->dry_run);
 	json_kbool(&j, "dry_run", o->dry_run);
 	json_kstr(&j, "workspace", p->live.box.workspace);
-	json_kint(&j, "applied", reply->status == 0 ? (int64_t)applied : 0);
+	json_kint(&j, "applied", (int64_t)applied.changes);
+	json_kint(&j, "times", (int64_t)applied.times);
 	json_key(&j, "changes");
 	tree_json_changes(&j, &p->shown, 1000);
 	json_kint(&j, "changes_total", (int64_t)p->shown.count);
@@ -308,17 +321,26 @@ static int report_json(const struct tree_args *a, const struct commit_options *o
 	return tree_print_json(a, &line, reply->status ? EXIT_WEAKER : EXIT_OK);
 }
 
-static int report_text(const struct commit_options *o, const struct preview *p, const struct op_reply *reply, uint64_t applied,
+/* "13 changes"; times are worth a word only where there is nothing else. */
+static const char *applied_text(struct applied applied, char text[FORMAT_MAX * 2])
+{
+	return applied.changes ? tree_count(applied.changes, "change", text) : tree_count(applied.times, "modification time", text);
+}
+
+static int report_text(const struct commit_options *o, const struct preview *p, const struct op_reply *reply, struct applied applied,
                        struct cordon_error *err)
 {
 	struct strlist executables = {0};
+	_cleanup_buf_ struct buf workspace = {0};
 	char text[FORMAT_MAX * 2];
 	int r = 0;
 
+	text_plain(&workspace, p->live.box.workspace);
+	if (workspace.failed)
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	if (!o->quiet) {
 		r = print_changes(p, err);
-		printf("%s%s to %s\n", o->dry_run ? "would commit " : "committed ", tree_count(applied, "change", text),
-		       p->live.box.workspace);
+		printf("%s%s to %s\n", o->dry_run ? "would commit " : "committed ", applied_text(applied, text), workspace.data);
 	}
 	for (size_t i = 0; i < reply->items.count && r == 0; i++)
 		if (strncmp(reply->items.items[i], "executable ", 11) == 0)
@@ -332,8 +354,7 @@ static int report_text(const struct commit_options *o, const struct preview *p, 
 static int report(const struct tree_args *a, const struct commit_options *o, const struct preview *p, const struct op_reply *reply,
                   struct cordon_error *err)
 {
-	const char *value = op_reply_get(reply, "applied");
-	uint64_t applied = value ? strtoull(value, NULL, 10) : 0;
+	const struct applied applied = {reply_number(reply, "applied"), reply_number(reply, "times")};
 	struct problems problems;
 	int status = problems_of_reply(&problems, reply, err);
 
@@ -342,7 +363,7 @@ static int report(const struct tree_args *a, const struct commit_options *o, con
 	} else if (status == 0 && reply->status) {
 		problems_print(&problems, "compare with cordon diff, then commit over them with --force or --overwrite PATH");
 		status = EXIT_WEAKER;
-	} else if (status == 0 && applied == 0) {
+	} else if (status == 0 && applied.changes + applied.times == 0) {
 		if (!o->quiet)
 			puts("nothing to commit");
 	} else if (status == 0) {
@@ -350,6 +371,18 @@ static int report(const struct tree_args *a, const struct commit_options *o, con
 	}
 	problems_free(&problems);
 	return status;
+}
+
+/* The same ones as the commit takes. */
+static int select_shown(struct preview *p, const struct strlist *paths, struct cordon_error *err)
+{
+	p->shown = (struct changes){.items = calloc(p->all.count + 1, sizeof(*p->shown.items)), .size = p->all.count + 1};
+	if (!p->shown.items)
+		return err_sys(err, "cannot list the changes");
+	for (size_t i = 0; i < p->all.count; i++)
+		if (commit_selects(&p->all.items[i], paths->count ? (const char *const *)paths->items : NULL))
+			p->shown.items[p->shown.count++] = p->all.items[i];
+	return 0;
 }
 
 static int commit(const struct tree_args *a, const struct commit_options *o, struct preview *p, struct cordon_error *err)
@@ -366,8 +399,7 @@ static int commit(const struct tree_args *a, const struct commit_options *o, str
 		return err_hint(err, "copy files out with: cordon cp %s:/app/FILE .", a->operands[0]);
 	}
 	if (request_paths(&request, a, o, p->live.box.workspace, &paths, err) == 0 && tree_recover(p->live.box.workspace, err) == 0 &&
-	    live_compare(&p->live, "", NULL, &p->before, &p->after, &p->all, err) == 0 &&
-	    tree_select(&p->all, &paths, &p->shown, err) == 0) {
+	    live_compare(&p->live, "", NULL, &p->before, &p->after, &p->all, err) == 0 && select_shown(p, &paths, err) == 0) {
 		progress_begin(&progress);
 		request.progress = progress.enabled ? progress_show : NULL; /* a keeper is not asked for what nobody sees */
 		r = keeper_op(a->home, p->live.box.id, &request, o->wait, &reply, err);

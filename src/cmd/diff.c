@@ -68,18 +68,33 @@ static int select_paths(struct comparison *c, char **paths, int count, struct co
 	return r;
 }
 
+/* A state of this sandbox. Another sandbox is a likely mistake. */
+static int find_state(struct comparison *c, const char *what, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+{
+	_cleanup_box_ struct box other = {0};
+	const struct box *box = &c->live.box;
+
+	if (box_find_layer(&c->live.store, box, what, id, err) == 0)
+		return 0;
+	if (err->code != CORDON_ERR_NOT_FOUND || box_find(&c->live.store, what, &other, NULL) < 0)
+		return -1;
+	const char *own = box->name[0] ? box->name : box->id;
+	err_set(err, CORDON_ERR_NOT_FOUND, "'%.100s' is a sandbox, not a snapshot of %s: two states of one sandbox can be compared", what,
+	        own);
+	return err_hint(err, "each with the directory it was made from: cordon diff %s; cordon diff %.100s", own, what);
+}
+
 /* Operands before "--" are ID [A] [B], those behind it are paths. */
 static int compare(struct comparison *c, const struct tree_args *args, struct cordon_error *err)
 {
 	char a[LAYER_ID_LEN + 1] = "", b[LAYER_ID_LEN + 1];
 	const int states = MIN(args->dashes, args->count);
-	const struct box *box = &c->live.box;
 
 	if (states > 3)
 		return err_set(err, CORDON_ERR_INPUT, "'%.100s' is one word too many; paths come behind --", args->operands[3]);
-	if (states > 1 && box_find_layer(&c->live.store, box, args->operands[1], a, err) < 0)
+	if (states > 1 && find_state(c, args->operands[1], a, err) < 0)
 		return -1;
-	if (states > 2 && box_find_layer(&c->live.store, box, args->operands[2], b, err) < 0)
+	if (states > 2 && find_state(c, args->operands[2], b, err) < 0)
 		return -1;
 	if (live_compare(&c->live, a, states > 2 ? b : NULL, &c->before, &c->after, &c->all, err) < 0)
 		return -1;

@@ -199,6 +199,7 @@ static int build_env(struct exec *x, struct draft *d, const struct box *b, struc
 	for (size_t i = 0; i < o->env.count; i++)
 		if (add_env(d, policy, o->env.items[i], err) < 0)
 			return -1;
+	run_note_env(o);
 	return policy_environment(policy, environ, (const char *const *)d->extra.items, &d->env, err);
 }
 

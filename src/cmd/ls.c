@@ -6,37 +6,12 @@
 
 #include "base/units.h"
 #include "base/util.h"
+#include "cmd/sums.h"
 #include "cmd/tree.h"
 
+enum { LS_PATIENCE = 50000 };
+
 /* ---- what is told about a sandbox -------------------------------------------------------------------------------------------- */
-
-/* Along the line from its head to the seed. */
-struct sums {
-	uint64_t layers, snapshots, changes, bytes;
-	bool damaged;
-};
-
-static struct sums sum_up(struct store *s, const char *head)
-{
-	struct sums sums = {0};
-	struct strlist ids = {0};
-
-	sums.damaged = layer_ancestors(s, head, &ids, NULL) < 0;
-	for (size_t i = 0; i < ids.count; i++) {
-		_cleanup_layer_ struct layer l = {0};
-
-		if (layer_read(s, ids.items[i], &l, NULL) < 0) {
-			sums.damaged = true;
-			continue;
-		}
-		sums.layers++;
-		sums.snapshots += l.kind == LAYER_SNAPSHOT;
-		sums.changes += l.changes;
-		sums.bytes += l.bytes;
-	}
-	strlist_free(&ids);
-	return sums;
-}
 
 static void json_strings(struct json *j, const char *key, const struct strlist *list)
 {
@@ -100,6 +75,16 @@ static void json_box(struct json *j, const struct box *b, const char *state, con
 	json_kint(j, "snapshots", (int64_t)sums->snapshots);
 	json_kint(j, "changes", (int64_t)sums->changes);
 	json_kint(j, "bytes", (int64_t)sums->bytes);
+	json_key(j, "changes_total");
+	if (sums->compared)
+		json_int(j, (int64_t)sums->differ);
+	else
+		json_null(j);
+	json_key(j, "changes_bytes");
+	if (sums->compared)
+		json_int(j, (int64_t)sums->differ_bytes);
+	else
+		json_null(j);
 	json_kint(j, "transactions", (int64_t)b->tx.count);
 }
 
@@ -152,7 +137,10 @@ static void add_row(struct table *t, const struct colours *c, const struct box *
 	table_add(t, c->bold, "%s", b->name);
 	table_add(t, style, "%s", state);
 	table_add(t, NULL, "%s", b->created_ms ? format_age(now_ms() - b->created_ms, age) : "");
-	table_add(t, NULL, "%" PRIu64, sums->changes);
+	if (sums->damaged)
+		table_add(t, NULL, "%s", "?");
+	else
+		table_add(t, NULL, "%s%" PRIu64, sums->compared ? "" : "~", sums->compared ? sums->differ : sums->changes);
 	if (sums->snapshots)
 		table_add(t, NULL, "%" PRIu64, sums->snapshots);
 	else
@@ -169,7 +157,25 @@ struct listing {
 	struct colours colours;
 	struct table table;
 	struct json json;
+	struct scan layers;
+	uint64_t patience; /* so many changes of layers are looked at: a list is to be quick */
 };
+
+/* What `info` says, as long as that does not take long; else about that. */
+static struct sums sum_up_quickly(struct listing *l, const struct box *b)
+{
+	struct sums sums = sum_up(l->store, &l->layers, b);
+	struct live live;
+
+	if (sums.damaged || sums.changes > l->patience)
+		return sums;
+	l->patience -= sums.changes;
+	if (tree_peek(&live, l->home, b->id, NULL, NULL) == 0) {
+		sum_differences(&sums, &live, NULL);
+		live_close(&live);
+	}
+	return sums;
+}
 
 static int list_one(struct listing *l, const struct box_item *item, struct cordon_error *err)
 {
@@ -182,7 +188,7 @@ static int list_one(struct listing *l, const struct box_item *item, struct cordo
 	/* one that cannot be asked does not keep the others from being listed */
 	const bool silent = !item->damaged && keeper_state(l->home, item->box.id, &state, err) < 0;
 	const char *text = silent ? "unknown" : state_name(state, item->damaged);
-	const struct sums sums = item->damaged ? (struct sums){0} : sum_up(l->store, item->box.head);
+	const struct sums sums = item->damaged ? (struct sums){.damaged = true} : sum_up_quickly(l, &item->box);
 	if (silent && err->code == CORDON_ERR_NOT_FOUND)
 		return 0; /* removed meanwhile */
 	if (l->flags->json) {
@@ -200,6 +206,8 @@ static int list(struct listing *l, struct cordon_error *err)
 	struct box_list all = {0};
 	int r = box_list(l->store, &all, err);
 
+	if (r == 0 && (!l->flags->quiet || l->flags->json))
+		r = store_scan(l->store, &l->layers, err); /* after the boxes: their heads are in it */
 	for (size_t i = 0; r == 0 && i < all.count; i++)
 		if (is_wanted(&all.items[i], &l->flags->labels))
 			r = list_one(l, &all.items[i], err);
@@ -226,7 +234,8 @@ static int print_list(const struct tree_args *a, const struct ls_flags *f, struc
 	                    .home = a->home,
 	                    .colours = colours_for(fileno(stdout)),
 	                    .table = {.columns = columns, .count = ARRAY_SIZE(columns)},
-	                    .json = {.out = &line}};
+	                    .json = {.out = &line},
+	                    .patience = LS_PATIENCE};
 	int r = store_open(&s, a->home, err);
 
 	if (r < 0)
@@ -235,6 +244,7 @@ static int print_list(const struct tree_args *a, const struct ls_flags *f, struc
 	json_array(&l.json);
 	r = list(&l, err);
 	json_end(&l.json);
+	scan_free(&l.layers);
 	store_close(&s);
 	if (r == 0 && f->json)
 		r = tree_print_json(a, &line, EXIT_OK);
@@ -274,19 +284,6 @@ const struct option_def info_options[] = {
 	{0},
 };
 
-/* What stands in the directory and what the sandbox shows, compared now. */
-static int count_changes(struct live *l, uint64_t *count, uint64_t *bytes, struct cordon_error *err)
-{
-	_cleanup_view_ struct view before = {0}, after = {0};
-	struct changes changes = {0};
-	int r = live_compare(l, "", NULL, &before, &after, &changes, err);
-
-	*count = changes.count;
-	*bytes = changes.bytes;
-	changes_free(&changes);
-	return r;
-}
-
 __attribute__((format(printf, 4, 5))) static void fact(struct table *t, const struct colours *c, const char *name, const char *fmt, ...)
 {
 	_cleanup_free_ char *text = NULL;
@@ -321,8 +318,7 @@ static void fact_head(struct table *t, const struct colours *c, struct live *l, 
 		     head.name ? head.name : "", head.name ? ")" : "", sums->layers, sums->layers == 1 ? "" : "s");
 }
 
-static int print_info(struct live *l, const char *state, const struct sums *sums, uint64_t changes, uint64_t bytes,
-                      struct cordon_error *err)
+static int print_info(struct live *l, const char *state, const struct sums *sums, struct cordon_error *err)
 {
 	static const struct table_column columns[] = {{.title = ""}, {.title = ""}};
 	const struct colours c = colours_for(fileno(stdout));
@@ -344,7 +340,7 @@ static int print_info(struct live *l, const char *state, const struct sums *sums
 	fact(&t, &c, "workspace", "%s", b->workspace ? b->workspace : "none: /app began empty");
 	fact(&t, &c, "mechanism", "%s%s", b->copy ? "copy: " : "overlay", b->copy ? b->copy : "");
 	fact_head(&t, &c, l, sums);
-	fact(&t, &c, "changes", "%s since the seed, %s", tree_count(changes, "change", one), format_bytes(bytes, two));
+	fact(&t, &c, "changes", "%s since the seed, %s", tree_count(sums->differ, "change", one), format_bytes(sums->differ_bytes, two));
 	if (sums->snapshots)
 		fact(&t, &c, "snapshots", "%" PRIu64, sums->snapshots);
 	if (b->tx.count)
@@ -356,16 +352,13 @@ static int print_info(struct live *l, const char *state, const struct sums *sums
 	return table_print(&t, stdout) < 0 ? err_set(err, CORDON_ERR_SYSTEM, "out of memory") : 0;
 }
 
-static int print_info_json(const struct tree_args *a, const struct box *b, const char *state, const struct sums *sums, uint64_t changes,
-                           uint64_t bytes)
+static int print_info_json(const struct tree_args *a, const struct box *b, const char *state, const struct sums *sums)
 {
 	_cleanup_buf_ struct buf line = {0};
 	struct json j = {.out = &line};
 
 	json_object(&j);
 	json_box(&j, b, state, sums);
-	json_kint(&j, "changes_total", (int64_t)changes);
-	json_kint(&j, "changes_bytes", (int64_t)bytes);
 	json_map(&j, "env", &b->env);
 	json_strings(&j, "mounts", &b->mounts);
 	json_strings(&j, "policy", &b->policy);
@@ -375,17 +368,21 @@ static int print_info_json(const struct tree_args *a, const struct box *b, const
 
 static int info(const struct tree_args *a, struct cordon_error *err)
 {
+	_cleanup_scan_ struct scan layers = {0};
+	struct sums sums = {0};
 	enum box_state state;
 	struct live l;
-	uint64_t changes = 0, bytes = 0;
 
 	if (tree_peek(&l, a->home, a->operands[0], &state, err) < 0)
 		return -1;
-	const struct sums sums = sum_up(&l.store, l.box.head);
-	int r = sums.damaged ? 0 : count_changes(&l, &changes, &bytes, err);
+	int r = store_scan(&l.store, &layers, err);
 	if (r == 0)
-		r = a->json ? print_info_json(a, &l.box, box_state_names[state], &sums, changes, bytes)
-		            : print_info(&l, box_state_names[state], &sums, changes, bytes, err);
+		sums = sum_up(&l.store, &layers, &l.box);
+	if (r == 0 && !sums.damaged)
+		r = sum_differences(&sums, &l, err);
+	if (r == 0)
+		r = a->json ? print_info_json(a, &l.box, box_state_names[state], &sums)
+		            : print_info(&l, box_state_names[state], &sums, err);
 	live_close(&l);
 	return r;
 }
@@ -451,8 +448,13 @@ static int remove_one(struct store *s, const struct tree_args *a, const char *id
 	if (keeper_state(a->home, id, &state, err) < 0)
 		return -1;
 	if (state != BOX_STOPPED && !force) {
-		err_set(err, CORDON_ERR_BUSY, "sandbox %.*s is %s", SHORT_ID, id, box_state_names[state]);
-		return err_hint(err, "stop it first (cordon stop %.*s), or give --force", SHORT_ID, id);
+		_cleanup_box_ struct box b = {0};
+		const bool named = box_load(s, id, &b, NULL) == 0 && b.name[0];
+		const char *name = named ? b.name : id;
+		const int length = named ? BOX_NAME_MAX : SHORT_ID;
+
+		err_set(err, CORDON_ERR_BUSY, "sandbox %.*s is %s", length, name, box_state_names[state]);
+		return err_hint(err, "stop it first (cordon stop %.*s), or give --force", length, name);
 	}
 	if (state != BOX_STOPPED && keeper_stop(a->home, id, err) < 0)
 		return -1;

@@ -53,6 +53,30 @@ __attribute__((format(printf, 2, 3))) static void fail_usage(struct parser *p, c
 	err_set(err, CORDON_ERR_INPUT, "%s", message);
 }
 
+/* The only one that begins like this; NULL: none or several. */
+static const char *only_completion(const char *word, const char *const *candidates, size_t count)
+{
+	const char *found = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		if (strncmp(candidates[i], word, strlen(word)) != 0)
+			continue;
+		if (found)
+			return NULL;
+		found = candidates[i];
+	}
+	return found;
+}
+
+/* What a sandbox is made with, given to a command that works on one: it cannot be changed any more. */
+static bool belongs_to_create(const struct parser *p, const char *word)
+{
+	const struct command *create = command_find("create");
+
+	return p->command->complete == COMPLETE_SANDBOX && create && strncmp(word, "--", 2) == 0 &&
+	       find_option(create, word + 2, strlen(word + 2), 0);
+}
+
 static void fail_unknown(struct parser *p, const char *given, size_t len)
 {
 	char labels[SUGGESTIONS_MAX][LABEL_MAX];
@@ -67,10 +91,15 @@ static void fail_unknown(struct parser *p, const char *given, size_t len)
 	if (n < SUGGESTIONS_MAX)
 		candidates[n++] = "--help";
 	snprintf(word, sizeof(word), "%.*s", (int)MIN(len, sizeof(word) - 1), given);
-	const char *near = len > 2 ? nearest_word(word, candidates, n) : NULL;
+	const bool first = p->out->err.code == CORDON_OK, for_create = belongs_to_create(p, word);
+	const char *near = len > 2 && !for_create ? only_completion(word, candidates, n) : NULL;
+	if (!near && len > 2 && !for_create)
+		near = nearest_word(word, candidates, n);
 	if (near)
 		snprintf(suggestion, sizeof(suggestion), " (did you mean %s?)", near);
 	fail_usage(p, "unknown option '%s'%s", word, suggestion);
+	if (first && for_create)
+		err_hint(&p->out->err, "a sandbox gets it when it is made: cordon create %s", word);
 }
 
 int options_set_policy(struct cordon_policy *policy, const char *key, const char *shown, const char *value, struct cordon_error *err)

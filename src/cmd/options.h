@@ -24,6 +24,10 @@ enum complete {
 	COMPLETE_PROGRAM,  /* a program, then files: the operands of `run` */
 	COMPLETE_COMMAND,  /* the name of a subcommand */
 	COMPLETE_VARIABLE, /* the name of an environment variable */
+	COMPLETE_SANDBOX,
+	COMPLETE_SNAPSHOT, /* of the sandbox that is the first operand */
+	COMPLETE_SERVICE,  /* the same */
+	COMPLETE_PLACE,    /* SANDBOX:PATH, or a file */
 };
 
 /*

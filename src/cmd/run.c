@@ -146,7 +146,10 @@ static int check_options(struct run *r, struct cordon_error *err)
 		r->cwd = NULL;
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	}
-	return apply_env(r, err) < 0 || apply_mounts(r, err) < 0 ? -1 : 0;
+	if (apply_env(r, err) < 0 || apply_mounts(r, err) < 0)
+		return -1;
+	run_note_env(o);
+	return 0;
 }
 
 /* ---- starting it ------------------------------------------------------------------------------------------------------------- */

@@ -133,6 +133,8 @@ struct run_report {
 
 /* Found out before the command runs, not after: options about output that exclude each other, a --result that cannot be written. */
 int run_check_output(const struct run_options *o, struct cordon_error *err);
+/* Remarks on variables that are to be taken over from here, and are not set here. */
+void run_note_env(const struct run_options *o);
 /* Whether our standard input goes to the command. */
 bool run_feeds_stdin(const struct run_options *o, const struct run_program *p);
 /* The first line of --events. */

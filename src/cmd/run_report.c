@@ -48,13 +48,28 @@ static int check_result(const struct run_options *o, struct cordon_error *err)
 	return 0;
 }
 
+/* "-" is standard output elsewhere; here that is what --json is for. */
+static bool names_no_file(const struct run_options *o)
+{
+	return o->result && strcmp(o->result, "-") == 0;
+}
+
 int run_check_output(const struct run_options *o, struct cordon_error *err)
 {
 	if (o->json && o->events)
 		return err_set(err, CORDON_ERR_INPUT, "--json and --events exclude each other; --events ends with the same object");
 	if (o->json && o->tty)
 		return err_set(err, CORDON_ERR_INPUT, "--json and -t exclude each other: what goes to a terminal is not kept");
+	if (names_no_file(o))
+		return err_set(err, CORDON_ERR_INPUT, "--result: '-' is no file; --json prints the object to standard output");
 	return o->result ? check_result(o, err) : 0;
+}
+
+void run_note_env(const struct run_options *o)
+{
+	for (size_t i = 0; i < o->env.count && !o->quiet && !o->json && !o->events; i++)
+		if (!strchr(o->env.items[i], '=') && !getenv(o->env.items[i]))
+			fprintf(stderr, "cordon: --env %s: it is not set here, so it is not set inside\n", o->env.items[i]);
 }
 
 /* Whether our standard input goes to the command. /dev/null is what it gets anyway. */
@@ -148,7 +163,7 @@ static int print_result(const struct run_report *r, const struct cordon_result *
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	if (r->o->json || r->o->events)
 		run_io_line(r->io, event ? event : json);
-	return r->o->result ? write_result(r->o->result, json, err) : 0;
+	return r->o->result && !names_no_file(r->o) ? write_result(r->o->result, json, err) : 0;
 }
 
 static void note_cut(const struct run_report *r, const char *stream)
@@ -174,13 +189,19 @@ static void note_changes(const struct cordon_transaction *t)
 	fprintf(stderr, "cordon: %" PRId64 " change%s %s\n", t->changes_total, t->changes_total == 1 ? "" : "s", what);
 }
 
+static bool worth_noting(const struct run_report *r, const struct cordon_transaction *t)
+{
+	bool undone = t->outcome ? strcmp(t->outcome, "rolled_back") == 0 : r->o->workspace != NULL;
+
+	return undone && t->changes_total > 0 && !r->o->quiet && !r->o->json && !r->o->events;
+}
+
 /* What a person wants to know and the output does not say. */
 static void print_notes(const struct run_report *r, const struct cordon_result *result)
 {
 	const struct cordon_transaction *t = &result->transaction;
 	struct colours c = colours_for(STDERR_FILENO);
-	bool undone = t->outcome ? strcmp(t->outcome, "rolled_back") == 0 : r->o->workspace != NULL;
-	bool changed = undone && t->changes_total > 0 && !r->o->quiet;
+	bool changed = worth_noting(r, t);
 
 	if (r->o->json || r->o->events)
 		return; /* it is all in there */
@@ -268,6 +289,8 @@ int run_finish(struct run_report *r, const struct cordon_result *ended)
 	}
 	if (r->io->ended_by) {
 		start_line(r);
+		if (worth_noting(r, &result.transaction))
+			note_changes(&result.transaction);
 		return EXIT_SIGNAL + r->io->ended_by;
 	}
 	if (write_errno)

@@ -338,7 +338,7 @@ static bool confirmed(const struct discard_flags *f, const struct box *b)
 	if (f->yes || f->json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return true;
 	snprintf(question, sizeof(question), "discard all changes of %s since its seed? [y/N] ", b->name[0] ? b->name : b->id);
-	return ask_key(question, "yn", 'n') == 'y';
+	return ask_key(&(struct question){.text = question, .keys = "yn", .enter = 'n', .fallback = 'n'}) == 'y';
 }
 
 static int print_discarded(const struct tree_args *a, const struct box *b, const char *before, const char *changes)

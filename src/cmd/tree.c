@@ -290,7 +290,7 @@ void tree_json_changes(struct json *j, const struct changes *c, size_t most)
 	for (size_t i = 0; i < c->count && i < most; i++) {
 		json_object(j);
 		json_kstr(j, "op", change_op_names[c->items[i].op]);
-		json_kstr(j, "path", c->items[i].path);
+		json_kpath(j, c->items[i].path);
 		json_kint(j, "bytes", (int64_t)c->items[i].bytes);
 		json_end(j);
 	}

@@ -61,7 +61,11 @@ static void show_summary(const struct end *e)
 		fprintf(stderr, "%scordon:%s %s%s%s%s\n", e->c.bad, e->c.off, r->error, r->hint ? " (" : "", r->hint ? r->hint : "",
 		        r->hint ? ")" : "");
 	fputs(fine ? e->c.good : e->c.bad, stderr);
-	if (r->signal)
+	if (e->t->io.ended_by == SIGINT)
+		fputs("interrupted", stderr);
+	else if (e->t->io.ended_by) /* we were asked to end; with what we ended the command is our affair */
+		fprintf(stderr, "ended by signal %d", e->t->io.ended_by);
+	else if (r->signal)
 		fprintf(stderr, "ended by signal %d", r->signal);
 	else
 		fprintf(stderr, "exit %d", r->exit_code);
@@ -120,7 +124,7 @@ static enum verdict ask(struct end *e, struct cordon_error *err)
 	for (;;) {
 		snprintf(question, sizeof(question), "%s%sdiscard, keep or show diff?%s [%s] ", e->c.bold, forms[form].first, e->c.off,
 		         forms[form].shown);
-		switch (ask_key(question, forms[form].keys, 'k')) {
+		switch (ask_key(&(struct question){.text = question, .keys = forms[form].keys, .fallback = 'k'})) {
 		case 'c':
 			return COMMIT;
 		case 'f':
@@ -139,6 +143,27 @@ static enum verdict ask(struct end *e, struct cordon_error *err)
 
 /* ---- doing ------------------------------------------------------------------------------------------------------------------- */
 
+/* The next steps. A commit that was refused is refused again without the flag that it needs, and with none if nothing helps. */
+static void advise(const struct end *e)
+{
+	const char *flags[] = {[REFUSED_CONFLICT] = "", [REFUSED_AUTORUN] = ""};
+	const int length = e->t->o.name ? BOX_NAME_MAX : SHORT_ID;
+	const char *name = e->t->o.name ? e->t->o.name : e->t->id;
+	bool possible = true;
+
+	for (size_t i = 0; i < e->problems.count; i++) {
+		possible = possible && e->problems.items[i].kind != REFUSED_KIND;
+		if (e->problems.items[i].kind == REFUSED_CONFLICT)
+			flags[REFUSED_CONFLICT] = " --force";
+		else if (e->problems.items[i].kind == REFUSED_AUTORUN)
+			flags[REFUSED_AUTORUN] = " --allow-autorun";
+	}
+	fprintf(stderr, "%s  cordon diff %.*s", e->c.dim, length, name);
+	if (possible)
+		fprintf(stderr, "     cordon commit %.*s%s%s", length, name, flags[REFUSED_AUTORUN], flags[REFUSED_CONFLICT]);
+	fprintf(stderr, "     cordon rm %.*s%s\n", length, name, e->c.off);
+}
+
 static int keep(struct end *e, struct cordon_error *err)
 {
 	struct try *t = e->t;
@@ -152,8 +177,7 @@ static int keep(struct end *e, struct cordon_error *err)
 	if (!e->talk)
 		return 0;
 	fprintf(stderr, "kept as %s%s%s\n", e->c.name, name, e->c.off);
-	fprintf(stderr, "%s  cordon diff %.*s     cordon commit %.*s     cordon rm %.*s%s\n", e->c.dim, t->o.name ? BOX_NAME_MAX : SHORT_ID,
-	        name, t->o.name ? BOX_NAME_MAX : SHORT_ID, name, t->o.name ? BOX_NAME_MAX : SHORT_ID, name, e->c.off);
+	advise(e);
 	return 0;
 }
 
@@ -219,9 +243,9 @@ static int commit(struct end *e, struct cordon_error *err)
 }
 
 /* A refused commit is asked about again; without anybody to ask, nothing is thrown away: the sandbox is kept. */
-static int carry_out(struct end *e, int *status, struct cordon_error *err)
+static int carry_out(struct end *e, enum verdict given, int *status, struct cordon_error *err)
 {
-	enum verdict given = decided(e), verdict = given;
+	enum verdict verdict = given;
 
 	for (;;) {
 		if (verdict == UNDECIDED)
@@ -267,14 +291,20 @@ int try_end(struct try *t, struct cordon_error *err)
 	e.talk = !t->o.run.json && !t->o.run.quiet;
 	e.flags = (t->o.force ? COMMIT_FORCE : 0u) | (t->o.autorun ? COMMIT_AUTORUN : 0u);
 	run_io_end(&t->io); /* from here on the terminal is ours */
+	const enum verdict given = decided(&e);
 	int r = live_compare(e.live, "", NULL, &e.before, &e.after, &e.changes, err);
+	const bool something = r < 0 || e.changes.count;
 	if (r == 0)
 		r = show(&e, err);
+	if (given != UNDECIDED && e.changes.count && r < 0) {
+		r = 0; /* nobody needs to have seen it */
+		*err = (struct cordon_error){0};
+	}
 	if (r == 0 && e.changes.count)
-		r = carry_out(&e, &status, err);
-	else if (r == 0 && t->o.keep)
+		r = carry_out(&e, given, &status, err);
+	else if (r == 0 && given == KEEP)
 		r = keep(&e, err);
-	if (r < 0 && e.changes.count) {
+	if (r < 0 && something && given != DISCARD) {
 		/* whatever went wrong, what the command did is not lost */
 		struct cordon_error ignored;
 		keep(&e, &ignored);

@@ -146,7 +146,7 @@ static int answer_report(const struct commit_report *report, struct op_reply *re
 {
 	static const char *const keys[] = {[REFUSED_CONFLICT] = "conflict", [REFUSED_AUTORUN] = "autorun", [REFUSED_KIND] = "kind"};
 
-	if (answer(reply, err, "applied %zu", report->applied) < 0)
+	if (answer(reply, err, "applied %zu", report->applied) < 0 || answer(reply, err, "times %zu", report->times) < 0)
 		return -1;
 	for (size_t i = 0; i < report->problem_count; i++)
 		if (answer(reply, err, "%s %s\t%s", keys[report->problems[i].why], report->problems[i].text, report->problems[i].path) < 0)

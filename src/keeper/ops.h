@@ -16,7 +16,7 @@ enum op_verb {
 	OP_TX_COMMIT,
 	OP_TX_ROLLBACK,
 	OP_COMMIT,  /* "path PATH": only these, "force PATH": even if the host changed them; flags: enum commit_flags
-	                                                     → "applied N", "conflict WHY\tPATH", "autorun WHY\tPATH", "kind WHY\tPATH", "executable PATH" */
+	                                                     → "applied N", "times N", "conflict WHY\tPATH", "autorun WHY\tPATH", "kind WHY\tPATH", "executable PATH" */
 	OP_DISCARD, /*                                   → "changes N", "before ID": the layer it stood on, if it had one */
 	OP_VERB_COUNT,
 };

@@ -88,12 +88,13 @@ static int record_written(const struct plan *p, struct cordon_error *err)
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------------------- */
 
-static size_t count_effective(const struct plan *p)
+static void count_effective(const struct plan *p)
 {
-	size_t n = 0;
-	for (size_t i = 0; i < p->count; i++)
-		n += p->items[i].change && p->items[i].action != ACT_NOTHING;
-	return n;
+	for (size_t i = 0; i < p->count; i++) {
+		const struct change *c = p->items[i].change;
+		if (c && p->items[i].action != ACT_NOTHING)
+			*(c->op == CHANGE_TIME ? &p->report->times : &p->report->applied) += 1;
+	}
 }
 
 static int run_plan(struct plan *p, struct cordon_error *err)
@@ -102,12 +103,12 @@ static int run_plan(struct plan *p, struct cordon_error *err)
 		return -1;
 	if (p->report->problem_count)
 		return 1;
-	p->report->applied = count_effective(p);
+	count_effective(p);
 	if (p->r->flags & COMMIT_DRY_RUN)
 		return 0;
-	int r = p->report->applied ? write_plan(p, err) : 0;
+	int r = p->report->applied + p->report->times ? write_plan(p, err) : 0;
 	if (r != 0)
-		p->report->applied = 0;
+		p->report->applied = p->report->times = 0;
 	return r != 0 ? r : record_written(p, err);
 }
 

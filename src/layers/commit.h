@@ -62,7 +62,8 @@ struct commit_request {
 /* KIND: cannot be done at all, not even forced: a reserved name, a mount point, a directory that one may not write to. */
 enum commit_refusal { REFUSED_CONFLICT, REFUSED_AUTORUN, REFUSED_KIND };
 struct commit_report {
-	size_t applied; /* changes made (or that would be) */
+	size_t applied; /* changes made (or that would be), as `diff` lists them */
+	size_t times;   /* besides, files of which only the modification time changed: nothing that a list shows */
 	struct commit_problem {
 		enum commit_refusal why;
 		char *path;
@@ -90,6 +91,9 @@ int commit_recover(int target, const char *target_path, const char *home, enum c
 
 /* A new file that holds so many bytes of the disk, to be removed when they are needed. Fails where the disk is too full for it. */
 int room_take(int dir, const char *name, uint64_t bytes, struct cordon_error *err);
+
+/* Whether this change is among those that the paths (NULL: all) stand for: it is one of them, below one, or a new directory above one. */
+bool commit_selects(const struct change *c, const char *const *paths);
 
 /* True for paths that some program runs or reads as configuration by itself, and for set-user-id files. *what names the reason. */
 bool commit_is_autorun(const char *path, mode_t mode, const char **what);

@@ -94,12 +94,17 @@ static bool leads_to_selected(const struct change *c, const char *const *list)
 	return false;
 }
 
+bool commit_selects(const struct change *c, const char *const *paths)
+{
+	return !paths || covered(c->path, paths) || leads_to_selected(c, paths);
+}
+
 static int select_changes(struct plan *p, struct cordon_error *err)
 {
 	const struct commit_request *r = p->r;
 	for (size_t i = 0; i < r->changes->count; i++) {
 		const struct change *c = &r->changes->items[i];
-		if (r->paths && !covered(c->path, r->paths) && !leads_to_selected(c, r->paths))
+		if (!commit_selects(c, r->paths))
 			continue;
 		struct plan_item *item = add_item(p, err);
 		if (!item)

@@ -233,7 +233,7 @@ static void transaction_json(struct json *j, const struct cordon_transaction *t)
 	for (size_t i = 0; i < t->change_count; i++) {
 		json_object(j);
 		json_kstr(j, "op", t->changes[i].op);
-		json_kstr(j, "path", t->changes[i].path);
+		json_kpath(j, t->changes[i].path);
 		json_kint(j, "bytes", (int64_t)t->changes[i].bytes);
 		json_end(j);
 	}
@@ -244,7 +244,7 @@ static void transaction_json(struct json *j, const struct cordon_transaction *t)
 	for (size_t i = 0; i < t->conflict_count; i++) {
 		json_object(j);
 		json_kstr(j, "kind", t->conflicts[i].kind);
-		json_kstr(j, "path", t->conflicts[i].path);
+		json_kpath(j, t->conflicts[i].path);
 		json_kstr(j, "why", t->conflicts[i].why);
 		json_end(j);
 	}

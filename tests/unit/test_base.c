@@ -240,6 +240,25 @@ static void test_json_nests_objects_and_arrays_with_commas(void **state)
 	assert_string_equal(b.data, "{\"n\":-9223372036854775808,\"t\":true,\"none\":null,\"list\":[1,{},[],false,null],\"d\":0.5}");
 }
 
+static void test_json_of_a_path_that_is_not_utf8_has_its_bytes_too(void **state)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct json j = {.out = &b};
+
+	json_array(&j);
+	for (size_t i = 0; i < 3; i++) {
+		json_object(&j);
+		json_kpath(&j, (const char *[]){"caf\xc3\xa9",
+		                                "\xff"
+		                                "a",
+		                                NULL}[i]);
+		json_end(&j);
+	}
+	json_end(&j);
+	assert_string_equal(b.data, "[{\"path\":\"caf\xc3\xa9\"},{\"path\":\"\xef\xbf\xbd"
+	                            "a\",\"path_base64\":\"/2E=\"},{\"path\":null}]");
+}
+
 static char *json_of_str(const char *s)
 {
 	_cleanup_buf_ struct buf b = {0};
@@ -405,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_buffer_reserve_leaves_a_terminated_buffer_wherever_the_caller_stops),
 		cmocka_unit_test(test_buffer_steal_hands_over_and_empties),
 		cmocka_unit_test(test_json_nests_objects_and_arrays_with_commas),
+		cmocka_unit_test(test_json_of_a_path_that_is_not_utf8_has_its_bytes_too),
 		cmocka_unit_test(test_json_strings_are_escaped_and_bad_bytes_replaced),
 		cmocka_unit_test(test_json_doubles_have_three_decimals_at_most),
 		cmocka_unit_test(test_json_bytes_are_text_if_they_can_be_and_base64_otherwise),

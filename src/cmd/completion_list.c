@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What there is to name: asked by the completion scripts at every TAB, so it is silent whatever is wrong, leaves no trace, and is in no
+ * table. A line per word: the word, a tab, and what to say about it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/util.h"
+#include "cmd/completion.h"
+#include "cmd/tree.h"
+
+/* What needs no quoting, in any shell: a script may paste it as it is. */
+static bool is_plain(const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	return *word && *word != '-' && word[strspn(word, plain)] == '\0';
+}
+
+static void offer(const char *word, int length, const char *about)
+{
+	_cleanup_free_ char *shown = strndup(word, (size_t)length);
+	_cleanup_buf_ struct buf text = {0};
+
+	if (!shown || !is_plain(shown))
+		return;
+	text_plain(&text, about ? about : "");
+	printf("%s\t%s\n", shown, text.data && !text.failed ? text.data : "");
+}
+
+static void list_sandboxes(struct store *s, const char *home, const char *what)
+{
+	struct box_list all = {0};
+
+	(void)home;
+	(void)what;
+	if (box_list(s, &all, NULL) == 0)
+		for (size_t i = 0; i < all.count; i++) {
+			const struct box *b = &all.items[i].box;
+
+			offer(b->name, BOX_NAME_MAX, b->workspace);
+			offer(b->id, SHORT_ID, b->name[0] ? b->name : b->workspace);
+		}
+	box_list_free(&all);
+}
+
+static void list_snapshots(struct store *s, const char *home, const char *what)
+{
+	_cleanup_box_ struct box b = {0};
+	struct layer_list all = {0};
+
+	(void)home;
+	if (box_find(s, what, &b, NULL) < 0 || layer_history(s, b.id, b.head, &all, NULL) < 0)
+		return;
+	offer("seed", BOX_NAME_MAX, "the directory it was made from");
+	for (size_t i = 0; i < all.count; i++) {
+		const struct layer *l = &all.items[i].layer;
+
+		if (all.items[i].damaged)
+			continue;
+		if (l->name)
+			offer(l->name, BOX_NAME_MAX, l->note ? l->note : l->command);
+		else if (l->kind == LAYER_SNAPSHOT)
+			offer(l->id, SHORT_ID, l->note ? l->note : l->command);
+	}
+	layer_list_free(&all);
+}
+
+static void list_services(struct store *s, const char *home, const char *what)
+{
+	_cleanup_box_ struct box b = {0};
+	struct keeper_processes all = {0};
+
+	if (box_find(s, what, &b, NULL) < 0 || keeper_ps(home, b.id, &all, NULL) < 0)
+		return;
+	for (size_t i = 0; i < all.count; i++) {
+		const struct keeper_process *p = &all.items[i];
+
+		offer(p->name[0] ? p->name : p->id, p->name[0] ? (int)sizeof(p->name) : SHORT_ID, p->command);
+	}
+	keeper_processes_free(&all);
+}
+
+static const struct {
+	const char *name;
+	void (*list)(struct store *s, const char *home, const char *what);
+} kinds[] = {{"sandboxes", list_sandboxes}, {"snapshots", list_snapshots}, {"services", list_services}};
+
+/* Opening a store makes one where there is none. */
+static bool has_store(const char *home)
+{
+	_cleanup_free_ char *boxes = NULL;
+	struct stat st;
+
+	if (asprintf(&boxes, "%s/sandboxes", home) < 0)
+		boxes = NULL;
+	return boxes && stat(boxes, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int completion_list(const char *kind, const char *what)
+{
+	_cleanup_free_ char *home = context_find_home(NULL);
+	struct store s;
+
+	if (!home || !has_store(home) || store_open(&s, home, NULL) < 0)
+		return EXIT_OK;
+	for (size_t i = 0; kind && i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(kind, kinds[i].name) == 0)
+			kinds[i].list(&s, home, what ? what : "");
+	store_close(&s);
+	return EXIT_OK;
+}
