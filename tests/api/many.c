@@ -310,7 +310,9 @@ static void feed(struct cordon_sandbox *s)
 {
 	enum { BLOCK = 1 << 20 };
 	static char block[BLOCK];
-	struct cordon_exec *e = start(s, "wc -c", NULL, (struct cordon_exec_options){.flags = CORDON_EXEC_STDIN}, NULL);
+	/* it reads nothing until it is told to, by when the pipe has been full */
+	struct cordon_exec *e = start(s, "until test -e /tmp/go; do sleep 0.01; done; wc -c", NULL,
+	                              (struct cordon_exec_options){.flags = CORDON_EXEC_STDIN}, NULL);
 	size_t sent = 0;
 	bool good = e != NULL, blocked = false;
 
@@ -318,6 +320,11 @@ static void feed(struct cordon_sandbox *s)
 		ssize_t n = cordon_exec_write(e, block + sent, sizeof(block) - sent);
 		struct pollfd p = {.fd = cordon_exec_stdin_fd(e), .events = POLLOUT};
 
+		if (n == 0 && !blocked) {
+			struct cordon_exec *go = start(s, "touch /tmp/go", NULL, (struct cordon_exec_options){0}, NULL);
+			check(go && cordon_exec_wait(go, NULL) == 0, "another command runs beside one whose input is full");
+			cordon_exec_free(go);
+		}
 		good = n >= 0 && (n > 0 || poll(&p, 1, 20000) == 1);
 		blocked = blocked || n == 0;
 		sent += n > 0 ? (size_t)n : 0;
