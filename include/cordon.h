@@ -88,14 +88,14 @@ CORDON_API int cordon_backend_available(const char *backend, struct cordon_error
 
 /* The built-in default: 512 MB, 1 CPU, 60 s, 50 processes, no network, nothing of the host's environment. NULL when out of memory. */
 CORDON_API struct cordon_policy *cordon_policy_new(void);
-/* A built-in profile: "default" or "dev" (10 min, half of the memory, all CPUs, 1,024 processes, failed commands keep their changes). NULL is
- * "default". */
+/* A built-in profile: "default", "locked" (nothing but /app and the programs of the image) or "dev" (10 min, half of the memory, all CPUs,
+ * 1,024 processes, failed commands keep their changes). NULL is "default". */
 CORDON_API struct cordon_policy *cordon_policy_new_profile(const char *name, struct cordon_error *err);
 CORDON_API void cordon_policy_free(struct cordon_policy *policy);
 
 /*
- * Sets one key, by its name in the policy file: "limits.memory" = "512M". For list keys ("env.allow", "mounts.read") the value is
- * added to the list. Unknown keys and malformed values are errors that name the allowed form.
+ * Sets one key, by its name in the policy file (docs/policy.md): "limits.memory" = "512M". For list keys ("env.allow", "mounts.read") the
+ * value is added to the list; "clear" = "env.allow" empties it. Unknown keys and malformed values are errors that name the allowed form.
  */
 CORDON_API int cordon_policy_set(struct cordon_policy *policy, const char *key, const char *value, struct cordon_error *err);
 
@@ -317,6 +317,23 @@ CORDON_API char *cordon_result_json(const struct cordon_result *result);
 
 /* Kills the command if it still runs. */
 CORDON_API void cordon_exec_free(struct cordon_exec *exec);
+
+/* ---- audit ------------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Everything that this context records (docs/audit.md): called with each record, one JSON object without line feed (a NUL is behind it), in the order of the
+ * log and after it was written there; never from two threads at once. It may call any function but cordon_close() and cordon_release().
+ */
+typedef void cordon_audit_callback(void *user, const char *record, size_t len);
+/* An id for cordon_audit_unsubscribe(), or -1. */
+CORDON_API int cordon_audit_subscribe(struct cordon *ctx, cordon_audit_callback *callback, void *user, struct cordon_error *err);
+/* When it returns the callback is not running, unless the callback itself has called it. */
+CORDON_API void cordon_audit_unsubscribe(struct cordon *ctx, int id);
+/*
+ * The last records of this context, oldest first, a line each: at most `limit` (0: all) of those that are kept in memory (audit.max_entries of the policy that the
+ * context was first used with). To be released with free().
+ */
+CORDON_API char *cordon_audit_recent(struct cordon *ctx, size_t limit, struct cordon_error *err);
 
 #ifdef __cplusplus
 }

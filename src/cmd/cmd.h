@@ -67,10 +67,13 @@ int cmd_resume(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
+int cmd_policy(int argc, char **argv);
+int cmd_audit(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
+int cmd_full(int argc, char **argv); /* any of those that are in cordon-full only */
 int cmd_help(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
@@ -78,6 +81,12 @@ int cmd_version(int argc, char **argv);
 extern const struct option_def exec_options[], shell_options[], stop_options[], ps_options[], logs_options[], kill_options[];
 extern const char exec_about[], shell_about[], stop_about[], pause_about[], resume_about[], ps_about[], logs_about[];
 extern const struct example exec_examples[], shell_examples[], logs_examples[], kill_examples[];
+extern const struct option_def policy_options[];
+extern const char policy_about[];
+extern const struct example policy_examples[];
+extern const struct option_def audit_options[];
+extern const char audit_about[];
+extern const struct example audit_examples[];
 extern const struct option_def doctor_options[], selftest_options[], bench_options[];
 extern const char doctor_about[], selftest_about[], bench_about[];
 extern const struct example bench_examples[];

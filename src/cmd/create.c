@@ -11,9 +11,10 @@
 #include "base/util.h"
 #include "cmd/cp.h"
 #include "cmd/making.h"
+#include "cmd/policy_file.h"
 
 struct create_flags {
-	const char *name, *workspace, *user, *ttl, *idle, *on_failure;
+	const char *name, *workspace, *user, *ttl, *idle, *on_failure, *policy_file;
 	struct strlist labels, env, mounts;
 	bool no_toolchains, json;
 };
@@ -26,6 +27,8 @@ const struct option_def create_options[] = {
 	 .help = "a name to use in place of the id: small letters, digits, hyphens"},
 	{.name = "workspace", .argument = "DIR", .offset = FLAG(workspace), .complete = COMPLETE_DIR,
 	 .help = "/app starts as a view of DIR, which is written by cordon commit only"},
+	{.name = "policy", .argument = "FILE", .offset = FLAG(policy_file), .complete = COMPLETE_FILE,
+	 .help = "what commands may do, from a policy file; other options win over it (see cordon policy)"},
 	{.name = "label", .argument = "KEY=VALUE", .offset = FLAG(labels), .repeat = true, .help = "to find it by; may be repeated"},
 	{.name = "env", .argument = "NAME[=VALUE]", .offset = FLAG(env), .repeat = true, .complete = COMPLETE_VARIABLE,
 	 .help = "set a variable for all its commands; may be repeated"},
@@ -208,9 +211,13 @@ int cmd_create(int argc, char **argv)
 	char id[LAYER_ID_LEN + 1];
 	int status = EXIT_CORDON_FAILED;
 
-	if (scratch && tree_parse(&form, argc, argv, &a, &status)) {
-		expire(a.home);
-		status = create(&f, a.home, &m, id, &err) < 0 ? tree_fail(&a, &err) : print_id(&a, id);
+	if (scratch && tree_parse(&form, argc, argv, &a, &status) && !policy_file_hand_over(f.policy_file, argc, argv, &status)) {
+		int r = f.policy_file ? making_policy(&m, f.policy_file, "dev", &err) : 0; /* first: a bad one leaves no trace */
+		if (r == 0) {
+			expire(a.home);
+			r = create(&f, a.home, &m, id, &err);
+		}
+		status = r < 0 ? tree_fail(&a, &err) : print_id(&a, id);
 	}
 	cordon_policy_free(scratch);
 	strlist_free(&f.labels);

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
+#include "cmd/policy_file.h"
 #include "cmd/run_changes.h"
 #include "cmd/table.h"
 #include "keeper/attach.h"
@@ -27,6 +28,8 @@ const struct option_def exec_options[] = {
 	 .help = "a shell line (or code, with --lang) instead of CMD"},
 	{.name = "lang", .argument = "LANG", .offset = OPTION(run.lang), .complete = COMPLETE_WORDS, .words = language_words,
 	 .help = "run code: python, javascript, typescript, ruby or bash; from -c, FILE or stdin"},
+	{.name = "policy", .argument = "FILE", .offset = OPTION(run.policy_file), .complete = COMPLETE_FILE,
+	 .help = "timeout, variables and transaction of this command, from a policy file"},
 	{.name = "cwd", .argument = "DIR", .offset = OPTION(run.cwd), .help = "working directory inside, also relative to /app (default /app)"},
 	{.name = "env", .argument = "NAME[=VALUE]", .offset = OPTION(run.env), .repeat = true, .complete = COMPLETE_VARIABLE,
 	 .help = "set a variable, or take it over from here; may be repeated"},
@@ -152,7 +155,7 @@ static int check_options(struct exec *x, struct cordon_error *err)
 /* What is built for one request, and freed after it. */
 struct draft {
 	struct keeper_request request;
-	struct strlist extra, env;
+	struct strlist extra, env, file_env;
 	char *cwd;
 };
 
@@ -160,6 +163,7 @@ static void draft_free(struct draft *d)
 {
 	strlist_free(&d->extra);
 	strlist_free(&d->env);
+	strlist_free(&d->file_env);
 	free(d->cwd);
 }
 
@@ -183,7 +187,8 @@ static int add_env(struct draft *d, struct cordon_policy *policy, const char *it
 	return strlist_assign(&d->extra, pair, err);
 }
 
-/* The caller's, as far as the policy lets it in, then the policy's own, then the sandbox's (create --env), then --env. */
+/* The caller's, as far as the policy lets it in, then the policy's own, then the sandbox's (create --env), then that of
+ * --policy, then --env. */
 static int build_env(struct exec *x, struct draft *d, const struct box *b, struct cordon_policy *policy, struct cordon_error *err)
 {
 	const struct run_options *o = &x->o.run;
@@ -195,6 +200,9 @@ static int build_env(struct exec *x, struct draft *d, const struct box *b, struc
 			return -1;
 	for (size_t i = 0; i < b->env.count; i++)
 		if (strlist_assign(&d->extra, b->env.items[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < d->file_env.count; i++)
+		if (strlist_assign(&d->extra, d->file_env.items[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < o->env.count; i++)
 		if (add_env(d, policy, o->env.items[i], err) < 0)
@@ -218,6 +226,26 @@ static int build_transaction(const struct exec_options *o, struct keeper_request
 	}
 	policy_clear(&policy);
 	return result;
+}
+
+/* What options say wins. */
+static int apply_policy_file(struct exec *x, struct draft *d, struct cordon_policy *policy, struct cordon_error *err)
+{
+	struct policy_file_exec file = {0};
+
+	if (!x->o.run.policy_file)
+		return 0;
+	if (policy_file_for_exec(x->o.run.policy_file, policy, &file, err) < 0)
+		return -1;
+	if (!x->timeout_ms)
+		x->timeout_ms = file.timeout_ms;
+	d->file_env = file.env;
+	d->request.on_failure = file.on_failure;
+	if (file.has_ok) {
+		d->request.flags |= KEEPER_HAS_OK;
+		memcpy(d->request.ok, policy->transaction.ok, sizeof(d->request.ok));
+	}
+	return 0;
 }
 
 static int build_request(struct exec *x, struct draft *d, bool feed, struct cordon_error *err)
@@ -449,7 +477,9 @@ int exec_in_sandbox(struct exec *x, const char *what, struct cordon_error *err)
 	if (!home || check_options(x, err) < 0 || find_box(home, what, &b, err) < 0 || prepare(x, &b, code_dir, err) < 0)
 		return -1;
 	struct cordon_policy *policy = live_policy(&b, err);
-	int status = policy ? build_env(x, &d, &b, policy, err) : -1;
+	int status = policy ? apply_policy_file(x, &d, policy, err) : -1;
+	if (status == 0)
+		status = build_env(x, &d, &b, policy, err);
 	if (status == 0) {
 		x->report.begun = true;
 		x->report.max_output = policy->limits.max_output;
@@ -469,7 +499,7 @@ int cmd_exec(int argc, char **argv)
 	int first, status;
 
 	exec_begin(&x, "exec", "cordon exec");
-	if (exec_parse(&x, argc, argv, &what, &first, &status)) {
+	if (exec_parse(&x, argc, argv, &what, &first, &status) && !policy_file_hand_over(x.o.run.policy_file, argc, argv, &status)) {
 		x.count = argc - first;
 		x.operands = argv + first;
 		if (x.count == 0 && !x.o.run.line && !x.o.run.lang) {

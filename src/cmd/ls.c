@@ -458,7 +458,7 @@ static int remove_one(struct store *s, const struct tree_args *a, const char *id
 	}
 	if (state != BOX_STOPPED && keeper_stop(a->home, id, err) < 0)
 		return -1;
-	return box_remove(s, id, err);
+	return live_remove(s, id, "remove", err);
 }
 
 /* All are looked for before any is removed; then one that cannot be removed does not keep the others. */

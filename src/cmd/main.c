@@ -25,6 +25,8 @@ static const struct option_def run_options[] = {
 	 .help = "a shell line (or code, with --lang) instead of CMD"},
 	{.name = "lang", .argument = "LANG", .offset = RUN(lang), .complete = COMPLETE_WORDS, .words = language_words,
 	 .help = "run code: python, javascript, typescript, ruby or bash; from -c, FILE or stdin"},
+	{.name = "policy", .argument = "FILE", .offset = RUN(policy_file), .complete = COMPLETE_FILE,
+	 .help = "what it may do, from a policy file; other options win over it (see cordon policy)"},
 	{.group = "Around it", .name = "workspace", .argument = "DIR", .offset = RUN(workspace), .complete = COMPLETE_DIR,
 	 .help = "/app starts as a view of DIR; DIR itself is never written"},
 	{.name = "cwd", .argument = "DIR", .offset = RUN(cwd),
@@ -111,6 +113,13 @@ static const struct example completion_examples[] = {
 	{0},
 };
 
+/* What needs large libraries is handed over. */
+#ifdef CORDON_FULL
+#define IN_FULL(run) run
+#else
+#define IN_FULL(run) cmd_full
+#endif
+
 /* clang-format off */
 const struct command commands[] = {
 	{.name = "run", .operands = "[--] CMD [ARG...]\n-c LINE [ARG...]\n--lang LANG [-c CODE | FILE | -] [ARG...]",
@@ -162,6 +171,11 @@ const struct command commands[] = {
 	 .mixed = true},
 	{.name = "discard", .operands = "ID", .summary = "drop a sandbox's changes", .about = discard_about, .run = cmd_discard,
 	 .options = discard_options, .complete = COMPLETE_SANDBOX, .mixed = true},
+	{.name = "policy", .operands = "init [FILE]\ncheck FILE...\nexplain\nschema",
+	 .summary = "write, check and explain files that say what a sandbox may do", .about = policy_about, .run = IN_FULL(cmd_policy),
+	 .options = policy_options, .examples = policy_examples, .complete = COMPLETE_WORDS, .then = COMPLETE_FILE, .words = "init check explain schema", .mixed = true},
+	{.name = "audit", .operands = "", .summary = "show what happened, and check that the log of it is whole", .about = audit_about,
+	 .run = IN_FULL(cmd_audit), .options = audit_options, .examples = audit_examples, .mixed = true},
 	{.name = "doctor", .operands = "", .summary = "show what this host can enforce, and how to get the rest", .run = cmd_doctor,
 	 .about = doctor_about, .options = doctor_options},
 	{.name = "selftest", .operands = "", .summary = "attack the sandbox from the inside; every attempt must fail", .run = cmd_selftest,
@@ -229,6 +243,12 @@ static int help_for(const struct command *command)
 {
 	char *args[] = {(char *)(uintptr_t)command->name, (char *)(uintptr_t) "--help", NULL};
 
+#ifndef CORDON_FULL
+	if (command->run == cmd_full) { /* would not come back for those after it */
+		options_help(command, stdout);
+		return EXIT_OK;
+	}
+#endif
 	return command->run(2, args);
 }
 

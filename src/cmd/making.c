@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "cmd/policy_file.h"
 #include "policy/toolchains.h"
 
 void making_free(struct making *m)
@@ -17,6 +18,7 @@ void making_free(struct making *m)
 	free(m->mounts);
 	strlist_free(&m->settings);
 	strlist_free(&m->env);
+	strlist_free(&m->own_env);
 	*m = (struct making){0};
 }
 
@@ -109,8 +111,19 @@ int making_on_failure(struct making *m, const char *action, struct cordon_error 
 	               near ? " (did you mean " : " is unknown", near ? near : "", near ? "?)" : "");
 }
 
+int making_policy(struct making *m, const char *file, const char *profile, struct cordon_error *err)
+{
+	bool dev = false;
+	int r = policy_file_for_box(file, profile, &m->settings, &m->own_env, &dev, err);
+
+	m->no_toolchains = !dev;
+	return r;
+}
+
 int making_toolchains(struct making *m, const char *workspace, struct cordon_error *err)
 {
+	if (m->no_toolchains)
+		return 0;
 	extern char **environ;
 	const struct toolchain_search search = {.env = environ, .workspace = workspace};
 	struct toolchain_list found = {0};
@@ -120,6 +133,8 @@ int making_toolchains(struct making *m, const char *workspace, struct cordon_err
 		r = add_mount(m, strdup(found.mounts.items[i]), strdup(found.mounts.items[i]), false, err);
 	for (size_t i = 0; r == 0 && i < found.env.count; i++)
 		r = making_setting(m, "env.set", found.env.items[i], err);
+	for (size_t i = 0; r == 0 && i < m->own_env.count; i++) /* what a policy file says is not found out */
+		r = making_setting(m, "env.set", m->own_env.items[i], err);
 	toolchains_free(&found);
 	return r;
 }

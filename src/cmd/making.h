@@ -12,6 +12,8 @@ struct making {
 	struct strlist env;      /* "K=V" */
 	struct cordon_mount *mounts;
 	size_t mount_count;
+	struct strlist own_env; /* env.set of a policy file: "K=V" */
+	bool no_toolchains;     /* the policy file starts from a profile that has none */
 };
 void making_free(struct making *m);
 #define _cleanup_making_ __attribute__((cleanup(making_free)))
@@ -22,6 +24,8 @@ int making_mount(struct making *m, const char *item, struct cordon_error *err);
 int making_env(struct making *m, const char *item, struct cordon_error *err);
 /* "rollback" or "keep": for a command that fails, and for one that is ended from outside. NULL: nothing was said. */
 int making_on_failure(struct making *m, const char *action, struct cordon_error *err);
+/* A policy file, over the profile (NULL: default), below what options have set so far. */
+int making_policy(struct making *m, const char *file, const char *profile, struct cordon_error *err);
 /* The programs on the caller's PATH that do not come with the system. workspace: seen inside anyway; NULL: none. */
 int making_toolchains(struct making *m, const char *workspace, struct cordon_error *err);
 int making_setting(struct making *m, const char *key, const char *value, struct cordon_error *err);

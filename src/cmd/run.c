@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
+#include "cmd/policy_file.h"
 #include "cmd/run_changes.h"
 #include "cmd/tree.h"
 #include "lib/exec.h"
@@ -133,6 +134,8 @@ static int check_options(struct run *r, struct cordon_error *err)
 	const struct run_options *o = &r->o;
 
 	if (run_check_output(o, err) < 0)
+		return -1;
+	if (o->policy_file && policy_file_for_run(o->policy_file, NULL, &r->settings, r->policy, err) < 0)
 		return -1;
 	if (o->image && strcmp(o->image, "host") != 0)
 		return err_set(err, CORDON_ERR_INPUT, "--image: '%s' is not available; this version has only 'host'", o->image);
@@ -304,7 +307,7 @@ int cmd_run(int argc, char **argv)
 	} else if (parsed.help) {
 		options_help(command, stdout);
 		status = EXIT_OK;
-	} else {
+	} else if (!policy_file_hand_over(r.o.policy_file, argc, argv, &status)) {
 		status = run(&r, argc - parsed.first, argv + parsed.first, &err);
 		if (status < 0)
 			status = run_fail(&r.report, &err);

@@ -19,7 +19,7 @@ struct run_options {
 	bool interactive, tty, json, events, quiet;
 	bool commit, autorun, keep;
 	const char *code_dir; /* where code is to be found inside; NULL: /run/code */
-	const char *line, *lang, *workspace, *image, *backend, *hostname, *user, *cwd, *result, *name, *on_failure;
+	const char *line, *lang, *workspace, *image, *backend, *hostname, *user, *cwd, *result, *name, *on_failure, *policy_file;
 	struct strlist env, mounts;
 };
 

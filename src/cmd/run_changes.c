@@ -65,11 +65,13 @@ int run_keep_create(const struct run_keep *k, char id[21], struct cordon_error *
 	                                  .mounts = k->mounts,
 	                                  .mount_count = k->mount_count};
 
-	if (add_defaults(&m, err) < 0 || making_on_failure(&m, k->o->on_failure, err) < 0)
+	if (!k->o->policy_file && add_defaults(&m, err) < 0)
 		return -1;
 	for (size_t i = 0; i < k->settings->count; i++)
 		if (strlist_add(&m.settings, k->settings->items[i], err) < 0)
 			return -1;
+	if ((k->o->policy_file && making_policy(&m, k->o->policy_file, NULL, err) < 0) || making_on_failure(&m, k->o->on_failure, err) < 0)
+		return -1;
 	for (size_t i = 0; i < k->mount_count; i++)
 		if (making_setting(&m, k->mounts[i].writable ? "mounts.write" : "mounts.read", k->mounts[i].host, err) < 0)
 			return -1;

@@ -174,7 +174,7 @@ void tree_expire(struct store *s, const char *home)
 		if (all.items[i].damaged || b->ttl_ms == 0 || now_ms() - b->created_ms < b->ttl_ms)
 			continue;
 		keeper_stop(home, b->id, NULL);
-		removed = box_remove(s, b->id, NULL) == 0 || removed;
+		removed = live_remove(s, b->id, "expire", NULL) == 0 || removed;
 	}
 	box_list_free(&all);
 	if (removed)

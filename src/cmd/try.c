@@ -16,6 +16,7 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "cmd/policy_file.h"
 #include "cmd/run_changes.h"
 
 #define ORPHAN_MS ((int64_t)24 * 3600 * 1000)
@@ -25,6 +26,8 @@
 const struct option_def try_options[] = {
 	{.group = "What to run", .name = "command", .letter = 'c', .argument = "LINE", .offset = OPTION(run.line),
 	 .help = "a shell line instead of CMD"},
+	{.name = "policy", .argument = "FILE", .offset = OPTION(run.policy_file), .complete = COMPLETE_FILE,
+	 .help = "what it may do, from a policy file; other options win over it (see cordon policy)"},
 	{.name = "env", .argument = "NAME[=VALUE]", .offset = OPTION(run.env), .repeat = true, .complete = COMPLETE_VARIABLE,
 	 .help = "set a variable, or take it over from here; may be repeated"},
 	{.name = "mount", .argument = "HOST:GUEST[:rw]", .offset = OPTION(run.mounts), .repeat = true, .complete = COMPLETE_FILE,
@@ -158,7 +161,8 @@ static int start(struct try *t, struct cordon_error *err)
 
 static int run(struct try *t, int count, char **operands, struct cordon_error *err)
 {
-	if (check_options(&t->o, err) < 0 || run_program_prepare(&t->o.run, count, operands, &t->program, err) < 0)
+	if (check_options(&t->o, err) < 0 || (t->o.run.policy_file && making_policy(&t->making, t->o.run.policy_file, "dev", err) < 0) ||
+	    run_program_prepare(&t->o.run, count, operands, &t->program, err) < 0)
 		return -1;
 	t->home = context_find_home(err);
 	if (!t->home || check_directory(t, err) < 0)
@@ -215,7 +219,7 @@ int cmd_try(int argc, char **argv)
 	} else if (parsed.help) {
 		options_help(command, stdout);
 		status = EXIT_OK;
-	} else {
+	} else if (!policy_file_hand_over(t.o.run.policy_file, argc, argv, &status)) {
 		status = run(&t, argc - parsed.first, argv + parsed.first, &err);
 		if (status < 0)
 			status = run_fail(&t.report, &err);

@@ -324,7 +324,7 @@ static void remove_expired(const char *home, const char *id)
 	struct store s;
 	if (store_open(&s, home, NULL) < 0)
 		return;
-	if (box_remove(&s, id, NULL) == 0)
+	if (live_remove(&s, id, "expire", NULL) == 0)
 		store_collect(&s, keeper_time_ms(), NULL);
 	store_close(&s);
 }

@@ -322,9 +322,8 @@ static int start_exec(struct keeper *k, struct job *j, struct cordon_error *err)
 	};
 	if (j->service && log_open(&j->log, k->logs, j->id, j->name, err) < 0)
 		return -1;
-	if (cordon_exec_start(k->sandbox, &options, &j->exec, err) < 0)
+	if (exec_start(k->sandbox, &options, j->id, &j->exec, err) < 0) /* one id from `ps` to the result and the audit */
 		return -1;
-	memcpy(j->exec->result.id, j->id, sizeof(j->id)); /* one id from `ps` to the result */
 	j->feeds = r->flags & KEEPER_STDIN;
 	return 0;
 }

@@ -8,7 +8,7 @@
 
 #include "base/fs.h"
 #include "base/util.h"
-#include "lib/exec.h"
+#include "lib/events.h"
 
 /*
  * In a sandbox that does not stay there is no layer that knows what the host's files were: what they are now counts, and whatever was changed on
@@ -108,6 +108,9 @@ int cordon_exec_commit(struct cordon_exec *e, const struct cordon_commit_options
 	commit_report_free(&e->report);
 	e->report = (struct commit_report){0};
 	int r = e->sandbox->live ? live_commit(e->sandbox->live, &c, &e->report, err) : commit_scratch(e, &c, &e->report, err);
+	if (!e->sandbox->live && r >= 0 && !(o->flags & CORDON_COMMIT_DRY_RUN) &&
+	    events_commit(e->sandbox->ctx->home, e->result.sandbox, NULL, r, &e->report, err) < 0)
+		r = -1;
 	if (list_conflicts(e, err) < 0)
 		return -1;
 	if (r == 0 && !(o->flags & CORDON_COMMIT_DRY_RUN))

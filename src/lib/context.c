@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "audit/audit.h"
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/util.h"
@@ -62,6 +63,7 @@ int cordon_open(struct cordon **out, struct cordon_error *err)
 	if (!c)
 		return err_sys(err, "cannot open a context");
 	c->requests = -1;
+	pthread_mutex_init(&c->lock, NULL);
 	c->home = context_find_home(err);
 	if (!c->home || start_launcher(c, err) < 0) {
 		cordon_close(c);
@@ -76,6 +78,8 @@ void cordon_release(struct cordon *c)
 	if (!c)
 		return;
 	cleanup_fd(&c->requests); /* the launcher sees the end of file, cleans up and exits */
+	audit_close(c->audit);
+	pthread_mutex_destroy(&c->lock);
 	free(c->home);
 	free(c);
 }

@@ -3,6 +3,7 @@
 #ifndef CORDON_LIB_CONTEXT_H
 #define CORDON_LIB_CONTEXT_H
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -13,6 +14,8 @@ struct cordon {
 	int requests; /* socket to the launcher; a message is one atomic send, so threads need no lock */
 	pid_t launcher;
 	char *home; /* $CORDON_HOME, absolute */
+	pthread_mutex_t lock;
+	struct audit *audit; /* by the lock; NULL: not opened yet, see events_log() */
 };
 
 /* $CORDON_HOME, or where it is by default. To be released with free(). */

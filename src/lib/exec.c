@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "lib/events.h"
 
 #define READ_CHUNK ((size_t)16 << 10) /* on the stack, which may be a small thread's */
 #define PIPE_MOST ((size_t)1 << 20)   /* what a pipe can hold (pipe(7)) */
@@ -178,7 +180,14 @@ static int apply_settings(struct cordon_exec *e, const struct cordon_exec_option
 int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct cordon_exec **out,
                       struct cordon_error *err)
 {
+	return exec_start(sandbox, options, NULL, out, err);
+}
+
+int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, const char *id, struct cordon_exec **out,
+               struct cordon_error *err)
+{
 	struct ends theirs = {-1, {-1, -1, -1}};
+	struct cordon_error why = {0};
 	if (!options || options->size != sizeof(*options))
 		return err_set(err, CORDON_ERR_INPUT, "cordon_exec_options.size is not set, or the header is of another version");
 	struct cordon_exec *e = calloc(1, sizeof(*e));
@@ -192,13 +201,22 @@ int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_o
 	e->out.kept.cap = e->err_stream.kept.cap = (size_t)sandbox->policy.limits.max_output;
 	e->on_output = options->on_output;
 	e->user = options->user;
-	int r = apply_settings(e, options, err);
+	if (id)
+		snprintf(e->result.id, sizeof(e->result.id), "%s", id);
+	else
+		id_new(e->result.id);
+	int r = apply_settings(e, options, &why);
 	if (r == 0)
-		r = exec_transaction_begin(e, options->argv, err);
+		r = events_exec_start(e, options, &why);
 	if (r == 0)
-		r = start(e, options, &theirs, err);
+		r = exec_transaction_begin(e, options->argv, &why);
+	if (r == 0)
+		r = start(e, options, &theirs, &why);
 	close_ends(&theirs);
 	if (r < 0) {
+		events_exec_failed(e, &why);
+		if (err)
+			*err = why;
 		cordon_exec_free(e);
 		return -1;
 	}
@@ -320,7 +338,7 @@ static int step(struct cordon_exec *e, int timeout, struct cordon_error *err)
 	cordon_exec_close_stdin(e);
 	result_fill(e);
 	e->done = true;
-	return exec_transaction_end(e, err);
+	return exec_transaction_end(e, err) < 0 ? -1 : events_exec_end(e, err);
 }
 
 int cordon_exec_fd(const struct cordon_exec *e)

@@ -75,12 +75,17 @@ struct cordon_exec {
 	bool begun;                   /* tx was begun and not ended */
 	struct changes changes;       /* of a sandbox that does not stay */
 	struct cordon_change *listed; /* what the result points to */
-	char *command;                /* for the history */
+	char *command;                /* for the history and the audit */
+	bool recorded;                /* the audit has its start, and not its end */
 	int64_t oom_before;           /* kills of earlier execs */
 	struct commit_report report;  /* of cordon_exec_commit() */
 	struct cordon_conflict *conflicts;
 	char error_text[256], hint_text[128], weak_text[64];
 };
+
+/* As cordon_exec_start(); id: by which it is known already, NULL: a new one. */
+int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, const char *id, struct cordon_exec **out,
+               struct cordon_error *err);
 
 /* Microseconds of the clock that started_us is on. */
 uint64_t exec_clock_us(void);

@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "lib/events.h"
 #include "sandbox/watch_parts.h"
 
 const char *const live_outcome_names[] = {"none", "committed", "kept", "rolled_back"};
@@ -34,7 +35,16 @@ int live_create(const char *home, struct box *b, struct cordon_error *err)
 		return -1;
 	int r = box_create(&s, b, err);
 	store_close(&s);
-	return r;
+	const struct audit_field detail[] = {AUDIT_TEXT("name", b->name[0] ? b->name : NULL), AUDIT_TEXT("workspace", b->workspace),
+	                                     AUDIT_TEXTS("policy", b->policy.items), AUDIT_TEXTS("mounts", b->mounts.items), AUDIT_END};
+	return r < 0 ? -1 : events_tree(home, b->id, "create", b->id, detail, err);
+}
+
+int live_remove(struct store *s, const char *id, const char *why, struct cordon_error *err)
+{
+	char removed[LAYER_ID_LEN + 1]; /* the caller's may go with the record */
+	snprintf(removed, sizeof(removed), "%s", id);
+	return box_remove(s, id, err) < 0 ? -1 : events_tree(s->home, removed, why, removed, NULL, err);
 }
 
 /* A process that was killed left its open layer: what an exec had done by then is not lost, but it does not count either. */
@@ -427,8 +437,9 @@ static void flatten(struct live *l)
 	strlist_free(&chain);
 }
 
-static void tx_done(struct live *l, struct live_tx *tx, bool failed, bool keep)
+static void tx_done(struct live *l, struct live_tx *tx, const char *layer, bool failed, bool keep)
 {
+	snprintf(tx->layer, sizeof(tx->layer), "%s", layer);
 	memcpy(tx->after, l->box.head, sizeof(tx->after));
 	tx->outcome = !keep ? OUTCOME_ROLLED_BACK : failed ? OUTCOME_KEPT : OUTCOME_COMMITTED;
 	flatten(l);
@@ -453,7 +464,7 @@ int live_exec_end(struct live *l, struct live_tx *tx, bool failed, bool keep, co
 		if (!keep && live_put_back(l, l->box.head, &l->policy->transaction.preserve, err) < 0)
 			return -1;
 	}
-	tx_done(l, tx, failed, keep);
+	tx_done(l, tx, meta.id, failed, keep);
 	return 0;
 }
 
@@ -468,6 +479,6 @@ int live_exec_end_stopped(struct live *l, struct live_tx *tx, bool failed, bool 
 		return -1;
 	if (!meta.id[0])
 		return 0;
-	tx_done(l, tx, failed, keep);
+	tx_done(l, tx, meta.id, failed, keep);
 	return 0;
 }

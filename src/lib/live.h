@@ -50,6 +50,9 @@ struct live {
 /* Makes a record. b: as filled in by the caller; id and times are set. */
 int live_create(const char *home, struct box *b, struct cordon_error *err);
 
+/* Removes a record that nobody has open. why: "remove", "expire". */
+int live_remove(struct store *s, const char *id, const char *why, struct cordon_error *err);
+
 /* Finds it and takes its lock; `who` is what others are told who want it. Recovers what a killed process left. */
 int live_open(struct live *l, const char *home, const char *what, const char *who, bool wait, struct cordon_error *err);
 /* The sandbox must have been stopped. */
@@ -73,8 +76,9 @@ struct live_tx {
 	bool own;                                               /* a transaction of its own; false: --parallel, services */
 	char before[LAYER_ID_LEN + 1], after[LAYER_ID_LEN + 1]; /* "": the seed */
 	enum live_outcome outcome;
-	struct changes changes;  /* in the workspace */
-	struct strlist services; /* that were running and saw files put back */
+	char layer[LAYER_ID_LEN + 1]; /* that holds what it did, kept or not; "": none */
+	struct changes changes;       /* in the workspace */
+	struct strlist services;      /* that were running and saw files put back */
 };
 void live_tx_free(struct live_tx *tx);
 

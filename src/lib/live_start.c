@@ -87,6 +87,10 @@ struct cordon_policy *live_policy(const struct box *b, struct cordon_error *err)
 			cordon_policy_free(p);
 			return NULL;
 		}
+	if (p && policy_check_enforced(p, err) < 0) {
+		cordon_policy_free(p);
+		return NULL;
+	}
 	return p;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/util.h"
 #include "layers/record.h"
+#include "lib/events.h"
 #include "lib/live.h"
 
 /* What is in the open layer becomes part of the tree, so that the head is the present state. */
@@ -70,7 +71,7 @@ static int add_empty(struct live *l, struct layer *meta, struct cordon_error *er
 	return -1;
 }
 
-int live_snapshot(struct live *l, const char *name, const char *note, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+static int snapshot(struct live *l, const char *name, const char *note, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
 {
 	_cleanup_layer_ struct layer head = {0};
 	if (name && box_check_layer_name(name, err) < 0)
@@ -105,7 +106,19 @@ int live_snapshot(struct live *l, const char *name, const char *note, char id[LA
 	return layer_update(&l->store, &named, err);
 }
 
-int live_restore(struct live *l, const char *layer, struct cordon_error *err)
+/* One record of what was done to the tree. target: a layer or a sandbox; "" is the seed. */
+static int record(const struct live *l, const char *action, const char *target, const struct audit_field *detail, struct cordon_error *err)
+{
+	return events_tree(l->store.home, l->box.id, action, *target ? target : "seed", detail, err);
+}
+
+int live_snapshot(struct live *l, const char *name, const char *note, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
+{
+	const struct audit_field detail[] = {AUDIT_TEXT("name", name), AUDIT_TEXT("note", note), AUDIT_END};
+	return snapshot(l, name, note, id, err) < 0 ? -1 : record(l, "snapshot", id, detail, err);
+}
+
+static int restore(struct live *l, const char *layer, struct cordon_error *err)
 {
 	struct strlist check = {0};
 	char old[LAYER_ID_LEN + 1];
@@ -154,7 +167,13 @@ int live_fork(struct live *l, const char *layer, const char *name, char id[LAYER
 	if (copy_lists(&b, &l->box, err) < 0 || box_create(&l->store, &b, err) < 0)
 		return -1;
 	memcpy(id, b.id, sizeof(b.id));
-	return 0;
+	const struct audit_field detail[] = {AUDIT_TEXT("from", b.head[0] ? b.head : "seed"), AUDIT_TEXT("name", name), AUDIT_END};
+	return record(l, "fork", id, detail, err);
+}
+
+int live_restore(struct live *l, const char *layer, struct cordon_error *err)
+{
+	return restore(l, layer, err) < 0 ? -1 : record(l, "restore", layer, NULL, err);
 }
 
 /* ---- groups of execs --------------------------------------------------------------------------------------------------------- */
@@ -166,7 +185,7 @@ int live_tx_begin(struct live *l, struct cordon_error *err)
 	if (settle(l, err) < 0 || strlist_add(&l->box.tx, l->box.head[0] ? l->box.head : SEED, err) < 0)
 		return -1;
 	if (box_save(&l->store, &l->box, err) == 0)
-		return 0;
+		return record(l, "tx-begin", l->box.head, NULL, err);
 	free(l->box.tx.items[--l->box.tx.count]);
 	l->box.tx.items[l->box.tx.count] = NULL;
 	return -1;
@@ -199,12 +218,12 @@ static int save_only(struct live *l, const char *head, struct cordon_error *err)
 
 int live_tx_commit(struct live *l, struct cordon_error *err)
 {
-	return tx_end(l, save_only, err);
+	return tx_end(l, save_only, err) < 0 ? -1 : record(l, "tx-commit", l->box.head, NULL, err);
 }
 
 int live_tx_rollback(struct live *l, struct cordon_error *err)
 {
-	return tx_end(l, live_restore, err);
+	return tx_end(l, restore, err) < 0 ? -1 : record(l, "tx-rollback", l->box.head, NULL, err);
 }
 
 /* ---- comparing and committing ------------------------------------------------------------------------------------------------ */
@@ -280,7 +299,7 @@ static int note_committed(int dir, struct identities *committed, const struct co
 	return err_wrap(err, "everything was committed, but that could not be noted");
 }
 
-int live_commit(struct live *l, const struct live_commit *c, struct commit_report *report, struct cordon_error *err)
+static int commit(struct live *l, const struct live_commit *c, struct commit_report *report, struct cordon_error *err)
 {
 	_cleanup_view_ struct view before = {0}, after = {0};
 	struct changes changes = {0};
@@ -323,7 +342,15 @@ out:
 	return result;
 }
 
+int live_commit(struct live *l, const struct live_commit *c, struct commit_report *report, struct cordon_error *err)
+{
+	int r = commit(l, c, report, err);
+	if (r < 0 || (c->flags & COMMIT_DRY_RUN))
+		return r;
+	return events_commit(l->store.home, l->box.id, l->box.workspace, r, report, err) < 0 ? -1 : r;
+}
+
 int live_discard(struct live *l, struct cordon_error *err)
 {
-	return live_restore(l, "", err);
+	return restore(l, "", err) < 0 ? -1 : record(l, "discard", "", NULL, err);
 }

@@ -178,8 +178,6 @@ void result_fill(struct cordon_exec *e)
 	struct cordon_result *r = &e->result;
 	const struct backend_sandbox *s = &e->sandbox->state;
 	const struct watch_record watched = read_record(s);
-	if (!r->id[0])
-		id_new(r->id);
 	memcpy(r->sandbox, e->sandbox->live ? e->sandbox->live->box.id : s->id, sizeof(s->id));
 	r->stdout_data = e->out.kept.data ? e->out.kept.data : "";
 	r->stdout_len = e->out.kept.len;

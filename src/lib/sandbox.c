@@ -58,7 +58,7 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 	no_state(&s->state);
 	s->birth_ns = live_clock_ns();
 	s->backend = backend_find(o->backend, err);
-	if (!s->backend || policy_copy(&s->policy, policy, err) < 0) {
+	if (!s->backend || policy_check_enforced(policy, err) < 0 || policy_copy(&s->policy, policy, err) < 0) {
 		free(s);
 		return -1;
 	}
@@ -229,7 +229,7 @@ int cordon_remove(const char *what, struct cordon_error *err)
 	struct store s;
 	if (!home || store_open(&s, home, err) < 0)
 		return -1;
-	int r = box_find(&s, what, &b, err) < 0 || box_remove(&s, b.id, err) < 0 ? -1 : 0;
+	int r = box_find(&s, what, &b, err) < 0 || live_remove(&s, b.id, "remove", err) < 0 ? -1 : 0;
 	if (r == 0)
 		store_collect(&s, 0, NULL); /* the next one gets what this one cannot */
 	store_close(&s);

@@ -46,9 +46,9 @@ int exec_transaction_begin(struct cordon_exec *e, const char *const *argv, struc
 	struct cordon_sandbox *s = e->sandbox;
 	const bool own = !(e->flags & CORDON_EXEC_PARALLEL);
 	e->result.transaction.changes_total = -1;
+	e->command = command_line(argv);
 	if (!s->live)
 		return 0;
-	e->command = command_line(argv);
 	pthread_mutex_lock(&s->lock);
 	int r = own && s->alone ? err_set(err, CORDON_ERR_BUSY, "another exec has its transaction in this sandbox") : 0;
 	if (r == 0 && s->frozen)

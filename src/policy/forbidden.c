@@ -7,6 +7,38 @@
 
 #include "policy/policy.h"
 
+/* Accounts, the kernel's own file systems, sockets that are as good as root, other sandboxes, and where people keep their keys. */
+/* clang-format off */
+const char *const policy_forbidden_mounts[] = {
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow-",
+	"/etc/gshadow",
+	"/etc/passwd",
+	"/etc/sudoers",
+	"/etc/sudoers.d",
+	"/root",
+	"/proc",
+	"/sys",
+	"/dev",
+	"/boot",
+	"/run",
+	"/run/docker.sock",
+	"/var/run/docker.sock",
+	"/run/podman",
+	"/run/containerd",
+	"/var/lib/docker",
+	"/var/lib/cordon",
+	"~/.ssh",
+	"~/.aws",
+	"~/.gnupg",
+	"~/.config",
+	"~/.kube",
+	"~/.docker",
+	"~/.netrc",
+	"~/.local/state/cordon",
+	NULL,
+};
+/* clang-format on */
+
 static int forbid_below(const char *home, struct strlist *out, struct cordon_error *err)
 {
 	char path[PATH_MAX];

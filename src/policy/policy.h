@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sandbox may do: a plain, validated structure. Everything that sets one (command-line options, the C API, later the policy
- * file) goes through policy_set(), which is driven by one table of keys.
+ * What a sandbox may do: a plain, validated structure. Everything that sets one (command-line options, the C API, the policy file) goes
+ * through policy_set(), which is driven by one table of keys.
  */
 #ifndef CORDON_POLICY_POLICY_H
 #define CORDON_POLICY_POLICY_H
@@ -48,6 +48,79 @@ struct policy_transaction {
 	struct strlist preserve; /* patterns (base/glob.h) of paths in the workspace that survive a rollback */
 };
 
+enum policy_root { ROOT_READONLY, ROOT_LAYERED, ROOT_COUNT };
+enum policy_protocol { PROTOCOL_WEB, PROTOCOL_TCP, PROTOCOL_COUNT };
+enum policy_language { LANGUAGE_PYTHON, LANGUAGE_JAVASCRIPT, LANGUAGE_TYPESCRIPT, LANGUAGE_RUBY, LANGUAGE_BASH, LANGUAGE_COUNT };
+enum policy_action { ACTION_ALLOW, ACTION_WARN, ACTION_DENY, ACTION_COUNT };
+enum policy_unproven { UNPROVEN_ALLOW, UNPROVEN_DENY, UNPROVEN_COUNT };
+enum policy_sync { SYNC_RESULT, SYNC_SEAL, SYNC_COUNT };
+
+/* A list whose items are structures; which ones, the row of its key says (policy_key.map). */
+struct maplist {
+	void *items;
+	size_t count;
+};
+
+#define POLICY_PORTS_MAX 32
+
+struct policy_ports {
+	uint16_t items[POLICY_PORTS_MAX];
+	size_t count;
+};
+
+/* What the items of these lists are. Text is never NULL unless it says so; hosts are in the form of policy/host.h. */
+struct policy_outbound { /* network.outbound */
+	char *host;
+	struct policy_ports ports; /* one at least */
+	enum policy_protocol protocol;
+};
+struct policy_inbound {           /* network.inbound */
+	struct policy_ports port; /* exactly one */
+};
+struct policy_pattern { /* patterns.add */
+	enum policy_language language;
+	char *match;
+	char *reason; /* NULL: none */
+};
+struct policy_secret {        /* secrets */
+	char *from;           /* "store:NAME" or "env:NAME" */
+	struct strlist hosts; /* names and suffixes, one at least */
+	char *header;
+	char *format; /* with one {} in it */
+	char *env;    /* NULL: none */
+};
+
+struct policy_files {
+	struct strlist read, write, deny; /* absolute patterns (base/glob.h) of paths inside; see policy/match.h */
+	bool hidden;                      /* wildcards of read and write match names that begin with a dot */
+};
+
+struct policy_network {
+	struct maplist outbound; /* struct policy_outbound */
+	struct strlist deny;     /* hosts */
+	struct maplist inbound;  /* struct policy_inbound */
+	bool localhost;
+};
+
+struct policy_process {
+	bool subprocess, shell, native;
+	struct strlist allow, deny; /* names, patterns of names, or absolute patterns of paths */
+};
+
+struct policy_patterns {
+	struct strlist use; /* names of rule packs */
+	struct maplist add; /* struct policy_pattern */
+	enum policy_action action;
+	enum policy_unproven unproven;
+};
+
+struct policy_audit {
+	enum policy_sync sync;
+	uint64_t retain_age_ms; /* 0: for ever */
+	uint64_t retain_size;   /* bytes, 0: no limit */
+	uint64_t max_entries;   /* of the view in memory */
+};
+
 /* `struct cordon_policy` in the public header. */
 struct cordon_policy {
 	struct policy_limits limits;
@@ -58,9 +131,16 @@ struct cordon_policy {
 	struct strlist mounts_forbid; /* in addition to the built-in list, which nothing overrides */
 	struct strlist weak_allow;    /* guarantees that may be weaker: "memory", "landlock" … */
 	struct policy_transaction transaction;
+	enum policy_root root;
+	struct policy_files files;
+	struct policy_network network;
+	struct policy_process process;
+	struct policy_patterns patterns;
+	struct maplist secrets; /* struct policy_secret */
+	struct policy_audit audit;
 };
 
-/* POLICY_LIST, POLICY_ASSIGN_LIST and POLICY_STATUSES are lists: setting them adds. */
+/* POLICY_LIST, POLICY_ASSIGN_LIST, POLICY_STATUSES and POLICY_MAPS are lists: setting them adds. */
 enum policy_type {
 	POLICY_SIZE,
 	POLICY_DURATION,
@@ -69,20 +149,34 @@ enum policy_type {
 	POLICY_BOOL,
 	POLICY_WORD, /* an enum; one of `words` */
 	POLICY_LIST,
-	POLICY_ASSIGN_LIST,
-	POLICY_STATUSES, /* exit statuses, "0,1"; a bitmap */
+	POLICY_ASSIGN_LIST, /* "NAME=VALUE"; a map in the policy file */
+	POLICY_STATUSES,    /* exit statuses, "0,1"; a bitmap */
+	POLICY_MAPS,        /* structures, see policy/maps.h */
+};
+
+/* What a text in a list, or in a structure of one, must look like. */
+struct policy_item {
+	char *(*check)(const char *value, struct cordon_error *err); /* its normal form, allocated; or NULL */
+	const char *noun;                                            /* "an absolute path" */
+	const char *pattern; /* what a schema can say about it: an ECMA regular expression, or NULL */
 };
 
 struct policy_key {
-	const char *name; /* "limits.memory" */
+	const char *name; /* "limits.memory", "secrets" */
 	enum policy_type type;
 	size_t offset; /* in struct cordon_policy */
 	uint64_t min, max;
-	const char *fallback; /* the default profile's value, in the form a user would write; NULL: empty */
+	const char *fallback; /* the default profile's value, in the form a user would write; NULL: empty, or (alias) none of its own */
 	const char *help;
-	const char *const *words; /* of POLICY_WORD, in the order of the enum; ends with NULL */
+	const char *const
+		*words; /* of POLICY_WORD, in the order of the enum; of a number: the one word that stands for 0. Ends with NULL */
+	const struct policy_item *item; /* of POLICY_LIST */
+	const struct policy_map *map;   /* of POLICY_MAPS */
+	const char *alias;              /* it is another name of this key */
+	bool accumulates;               /* a policy that extends another one adds to this list instead of replacing it */
 };
 
+#define POLICY_KEYS_MAX 64
 extern const struct policy_key policy_keys[];
 extern const size_t policy_key_count;
 
@@ -90,8 +184,33 @@ extern const size_t policy_key_count;
 int policy_init(struct cordon_policy *p, struct cordon_error *err);
 void policy_clear(struct cordon_policy *p);
 int policy_copy(struct cordon_policy *to, const struct cordon_policy *from, struct cordon_error *err);
+/*
+ * Sets one key, or adds to one that is a list. The key "clear" empties the list that the value names: what a policy file that replaces a
+ * list does, in the form in which a sandbox's record keeps settings. Items that are structures: see policy/maps.h.
+ */
 int policy_set(struct cordon_policy *p, const char *key, const char *value, struct cordon_error *err);
+/* The same with the row at hand; *index (may be NULL) gets the place in the list: 0 for what is no list, the status itself for the last of exit statuses. */
+int policy_put(struct cordon_policy *p, const struct policy_key *key, const char *value, size_t *index, struct cordon_error *err);
+/* Empties a list. */
+void policy_empty(struct cordon_policy *p, const struct policy_key *key);
 const struct policy_key *policy_key_find(const char *name);
+bool policy_key_is_list(const struct policy_key *key);
+
+/* The value as policy_set() takes it, one string per item of a list; added to `out`. */
+int policy_values(const struct cordon_policy *p, const struct policy_key *key, struct strlist *out, struct cordon_error *err);
+/* True if the value is that of the default profile. Cheap. */
+bool policy_is_default(const struct cordon_policy *p, const struct policy_key *key);
+/* The same as "KEY=VALUE", with what empties a list in front of its items: set one after the other over any policy, they make this value. */
+int policy_key_settings(const struct cordon_policy *p, const struct policy_key *key, struct strlist *out, struct cordon_error *err);
+/* 1: both have the same value, 0: they have not, -1: out of memory. */
+int policy_same(const struct cordon_policy *a, const struct cordon_policy *b, const struct policy_key *key, struct cordon_error *err);
+/* What turns `base` into `p`, as "KEY=VALUE" in the order in which it must be set; added to `out`. */
+int policy_settings(const struct cordon_policy *p, const struct cordon_policy *base, struct strlist *out, struct cordon_error *err);
+
+/* CORDON_ERR_WEAK_HOST if the policy asks for what this version knows how to write down, but not how to enforce. */
+int policy_check_enforced(const struct cordon_policy *p, struct cordon_error *err);
+/* The first such key; NULL: none. */
+const struct policy_key *policy_not_enforced(const struct cordon_policy *p);
 
 /* True if transaction.ok holds this exit status. */
 bool policy_status_ok(const struct cordon_policy *p, int status);

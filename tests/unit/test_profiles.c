@@ -68,6 +68,26 @@ static void test_dev_has_the_documented_values(void **state)
 	assert_int_equal(policy.mounts_read.count, 0);
 }
 
+static void test_locked_has_the_documented_values(void **state)
+{
+	struct cordon_policy plain;
+
+	assert_int_equal(policy_init(&plain, &err), 0);
+	assert_int_equal(policy_init_profile(&policy, "locked", &err), 0);
+	assert_memory_equal(&policy.limits, &plain.limits, sizeof(plain.limits));
+	assert_int_equal(policy.files.read.count, 0);
+	assert_int_equal(policy.files.write.count, 1);
+	assert_string_equal(policy.files.write.items[0], "/app/**");
+	assert_int_equal(policy.network.outbound.count + policy.network.inbound.count, 0);
+	assert_false(policy.network.localhost);
+	assert_false(policy.process.subprocess);
+	assert_false(policy.process.native);
+	assert_int_equal(policy.patterns.action, ACTION_DENY);
+	assert_int_equal(policy.transaction.denial, TX_ROLLBACK);
+	assert_int_equal(policy.transaction.exit, TX_ROLLBACK);
+	policy_clear(&plain);
+}
+
 static void test_dev_counts_only_the_cpus_that_this_process_may_use(void **state)
 {
 	cpu_set_t all[8], one[8];
@@ -91,8 +111,8 @@ static void test_unknown_profiles_are_refused_with_the_nearest_one(void **state)
 	} wrong[] = {
 		{"defualt", "did you mean 'default'?"},
 		{"devel", "did you mean 'dev'?"},
-		{"", "the profiles are default, dev"},
-		{"zzzzzz", "the profiles are default, dev"},
+		{"", "the profiles are default, locked, dev"},
+		{"zzzzzz", "the profiles are default, locked, dev"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -146,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_the_default_profile_is_what_policy_init_makes),
 		TEST(test_dev_has_the_documented_values),
+		TEST(test_locked_has_the_documented_values),
 		TEST(test_dev_counts_only_the_cpus_that_this_process_may_use),
 		TEST(test_unknown_profiles_are_refused_with_the_nearest_one),
 		TEST(test_every_profile_can_be_made_and_says_what_it_is_for),
