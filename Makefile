@@ -53,7 +53,7 @@ else
 	@$(call with_tests,$(BUILD))
 	@$(call build_tests,$(BUILD))
 	@$(call configure,build-weak,-Dtest_hooks=true)
-	@$(NINJA) -C build-weak src/cordon
+	@$(NINJA) -C build-weak src/cordon src/cordon-gate
 	@CORDON_WEAKENED=$(CURDIR)/build-weak/src/cordon tests/run-suite $(BUILD) $(TESTS)
 endif
 
@@ -63,7 +63,7 @@ test-asan: ## the whole suite again, built with AddressSanitizer and UndefinedBe
 	@$(call with_tests,build-asan)
 	@$(call build_tests,build-asan)
 	@$(call configure,build-weak,-Dtest_hooks=true)
-	@$(NINJA) -C build-weak src/cordon
+	@$(NINJA) -C build-weak src/cordon src/cordon-gate
 	@CORDON_WEAKENED=$(CURDIR)/build-weak/src/cordon tests/run-suite build-asan $(TESTS)
 
 test-power: ## power loss at 500 points of commits and layers, in an emulated guest (about five minutes)
@@ -72,10 +72,17 @@ test-power: ## power loss at 500 points of commits and layers, in an emulated gu
 	@$(NINJA) -C $(BUILD) src/libcordon-static.a
 	@tests/power/run $(POWER) $(BUILD)
 
-bench: ## cold start against bubblewrap, crun, runc and firejail
+bench: ## cold start against bubblewrap, crun, runc and firejail; the gate on its corpora; the audit
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory build
+	@$(NINJA) -C $(BUILD) tests/gate/gate-check tests/bench/gate-bench tests/bench/audit-bench >/dev/null
 	@$(BUILD)/src/cordon bench --peers
+	@printf '\nThe gate, on the corpus that its rules were written with, and on what was held out:\n'
+	@tests/gate/measure --check $(BUILD)/tests/gate/gate-check tests/gate/corpus
+	@tests/gate/measure --check $(BUILD)/tests/gate/gate-check tests/gate/heldout
+	@$(BUILD)/tests/bench/gate-bench
+	@printf '\nThe audit:\n'
+	@$(BUILD)/tests/bench/audit-bench
 
 lint: ## formatting, shellcheck, banned functions, file sizes
 	@scripts/deps lint

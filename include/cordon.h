@@ -206,6 +206,10 @@ struct cordon_exec_options {
 	int64_t timeout_ms;      /* 0: limits.timeout of the policy; -1: none */
 	const char *on_failure;  /* "rollback" or "keep", however it fails; NULL: transaction.exit and transaction.abort of the policy */
 	const unsigned char *ok; /* exit statuses that are no failure, 32 bytes with one bit each, lowest first; NULL: transaction.ok */
+	/* Code that argv makes an interpreter run, for the gate (patterns.* of the policy), which else sees argv alone. NULL: none. */
+	const char *language; /* "python", "javascript", "typescript", "ruby", "bash" */
+	const void *code;
+	size_t code_len;
 };
 
 struct cordon_usage {
@@ -244,6 +248,15 @@ struct cordon_transaction {
 	size_t conflict_count;
 };
 
+/* Something that the command, or the command itself, was refused. Texts may be NULL but for the first two. */
+struct cordon_denial {
+	const char *category;   /* exec|network|gate */
+	const char *target;     /* the program, host:port, or the command */
+	const char *rule;       /* "process.allow", "network.outbound", "shell-destructive/delete-vital" */
+	const char *errno_name; /* what the program saw: "EACCES" */
+	const char *hint;       /* what would allow it */
+};
+
 struct cordon_result {
 	char id[24];
 	char sandbox[24];
@@ -262,9 +275,11 @@ struct cordon_result {
 	const char *error; /* NULL, or a line for the user: which limit was hit and how to raise it, or why it did not start */
 	const char *hint;  /* NULL, or what to do about it */
 	struct cordon_transaction transaction;
+	const struct cordon_denial *denials;
+	size_t denial_count; /* at most 100 are listed, each once */
 };
 
-/* Starts a command. A program that does not exist is an error here (CORDON_ERR_NOT_FOUND). Release with cordon_exec_free(). */
+/* Starts a command. A program that does not exist is an error here (CORDON_ERR_NOT_FOUND), and so is one that the gate refuses (CORDON_ERR_DENIED). Release with cordon_exec_free(). */
 CORDON_API int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct cordon_exec **out,
                                  struct cordon_error *err);
 

@@ -152,6 +152,17 @@ in_background() {
 	children+=($!)
 }
 
+# copy_cordon DIR: the command, with what it needs beside it. copy_parts: only that, for programs on libcordon.
+copy_parts() {
+	local part
+	for part in cordon-full cordon-gate; do
+		if [[ -x ${CORDON%/*}/$part ]]; then cp "${CORDON%/*}/$part" "$1/"; fi
+	done
+}
+copy_cordon() {
+	cp "$CORDON" "$1/cordon" && copy_parts "$1"
+}
+
 # run_as_user COMMAND…: as an ordinary user with a HOME and CORDON_HOME of its own and nothing of the caller's environment.
 run_as_user() {
 	local as=()

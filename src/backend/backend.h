@@ -42,7 +42,10 @@ struct backend {
 	/* Asks for a sandbox; ready() waits until it is there or why not. layers: NULL for one whose trees go away with it. */
 	int (*start)(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
 	             const struct backend_layers *layers, struct backend_sandbox *out, struct cordon_error *err);
-	/* Other layers for one that was started with some and in which nothing runs. Waits until they are there. */
+	/*
+	 * Other layers for one that was started with some and in which nothing runs. Waits until they are there. Without any: what the policy denies is looked
+	 * for in those that are there, which may have got other files; then commands may run.
+	 */
 	int (*relayer)(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
 	               const struct backend_layers *layers, struct backend_sandbox *s, struct cordon_error *err);
 	/* Stops everything inside for a moment, or lets it go on. */

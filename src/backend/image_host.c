@@ -13,23 +13,6 @@
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------------------- */
 
-void plan_free(struct plan *p)
-{
-	free(p->ops);
-	free(p->rules);
-	strlist_free(&p->strings);
-	*p = (struct plan){0};
-}
-
-const char *plan_string(struct plan *p, const char *s)
-{
-	if (strlist_add(&p->strings, s, NULL) < 0) {
-		p->failed = true;
-		return "";
-	}
-	return p->strings.items[p->strings.count - 1];
-}
-
 static bool grow(void **array, uint32_t *size, uint32_t count, size_t item)
 {
 	if (count < *size)
@@ -41,6 +24,37 @@ static bool grow(void **array, uint32_t *size, uint32_t count, size_t item)
 	*array = more;
 	*size = want;
 	return true;
+}
+
+void plan_free(struct plan *p)
+{
+	for (uint32_t i = 0; i < p->kept_count; i++)
+		free(p->kept[i]);
+	free(p->kept);
+	free(p->ops);
+	free(p->rules);
+	*p = (struct plan){0};
+}
+
+bool plan_keep(struct plan *p, void *array)
+{
+	if (!grow((void **)&p->kept, &p->kept_size, p->kept_count, sizeof(*p->kept))) {
+		free(array);
+		p->failed = true;
+		return false;
+	}
+	p->kept[p->kept_count++] = array;
+	return true;
+}
+
+const char *plan_string(struct plan *p, const char *s)
+{
+	char *copy = strdup(s);
+	if (!copy || !plan_keep(p, copy)) {
+		p->failed = true;
+		return "";
+	}
+	return copy;
 }
 
 struct setup_op *plan_op(struct plan *p, enum op_kind kind, const char *target, const char *source, uint32_t flags)
@@ -61,7 +75,7 @@ void plan_rule(struct plan *p, const char *path, uint32_t access)
 		p->failed = true;
 		return;
 	}
-	p->rules[p->rule_count++] = (struct access_rule){path, access};
+	p->rules[p->rule_count++] = (struct access_rule){.path = path, .access = access};
 }
 
 /* ---- what the image consists of ---------------------------------------------------------------------------------------------- */

@@ -16,13 +16,16 @@ struct plan {
 	uint32_t op_count, op_size;
 	struct access_rule *rules;
 	uint32_t rule_count, rule_size;
-	struct strlist strings; /* owned copies that ops and rules point to */
-	bool failed;            /* out of memory */
+	void **kept; /* owned strings and arrays that ops and rules point to */
+	uint32_t kept_count, kept_size;
+	bool failed; /* out of memory */
 };
 
 void plan_free(struct plan *p);
 struct setup_op *plan_op(struct plan *p, enum op_kind kind, const char *target, const char *source, uint32_t flags);
 void plan_rule(struct plan *p, const char *path, uint32_t access);
+/* Frees it with the plan; also right away, where there is no room to remember it. False then. */
+bool plan_keep(struct plan *p, void *array);
 /* A copy that lives as long as the plan. */
 const char *plan_string(struct plan *p, const char *s);
 

@@ -15,9 +15,11 @@
 
 #include "backend/backend.h"
 #include "backend/image_host.h"
+#include "backend/permit.h"
 #include "base/fs.h"
 #include "base/util.h"
 #include "lib/context.h"
+#include "policy/match.h"
 #include "sandbox/landlock.h"
 
 /* ---- from policy and options to a spec --------------------------------------------------------------------------------------- */
@@ -224,6 +226,14 @@ static uint32_t weakened(void)
 }
 #endif
 
+/* What those who set it up have to know of the policy. */
+static uint32_t permit_flags(const struct cordon_policy *p)
+{
+	const bool listed = !policy_runs_anything(p) || p->process.deny.count > 0 || !p->process.shell;
+	return (listed ? SPEC_LISTED : 0) | (p->process.native ? 0 : SPEC_NO_NATIVE) | (p->process.subprocess ? 0 : SPEC_NO_SUBPROCESS) |
+	       (p->network.localhost ? 0 : SPEC_NO_LOOPBACK);
+}
+
 /* ---- starting ---------------------------------------------------------------------------------------------------------------- */
 
 static int receive_created(struct backend_sandbox *s, struct wire_msg *msg, struct cordon_error *err)
@@ -382,7 +392,7 @@ static int draft_sandbox(struct draft *d, struct cordon *ctx, const struct cordo
 	image_host_plan(&d->plan, spec->hostname, uid, gid);
 	plan_home(&d->plan, layers);
 	if (strlist_copy(&d->read, &policy->mounts_read, err) < 0 || plan_workspace(&d->plan, o, layers, &d->read, err) < 0 ||
-	    plan_user_parts(&d->plan, o, err) < 0)
+	    plan_user_parts(&d->plan, o, err) < 0 || permit_plan(&d->plan, policy, ctx->home, false, &spec->flags, err) < 0)
 		return -1;
 	return draft_rules(d, ctx, policy, o, err);
 }
@@ -400,7 +410,8 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 				  .cpus_milli = policy->limits.cpus_milli,
 				  .disk = policy->limits.disk,
 				  .flags = (policy->limits.strict ? SPEC_STRICT : 0) | (layers ? SPEC_LIVE : 0) |
-	                                   (strlist_has(&policy->weak_allow, "landlock") ? SPEC_ALLOW_WEAK_LANDLOCK : 0),
+	                                   (strlist_has(&policy->weak_allow, "landlock") ? SPEC_ALLOW_WEAK_LANDLOCK : 0) |
+	                                   permit_flags(policy),
 			  }};
 #ifdef CORDON_TEST_HOOKS
 	d.spec.weaken = weakened();
@@ -428,19 +439,32 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 	return r;
 }
 
+/* Layers that stay where they are, for the plan of what lies in them. */
+static const struct backend_layers *standing(void)
+{
+	static const char *items[] = {[LAYERED_STAGE] = "", [LAYERED_UPPER] = "-", [LAYERED_WORK] = "-"};
+	static const struct backend_layers layers = {{items, ARRAY_SIZE(items)}, {items, ARRAY_SIZE(items)}};
+	return &layers;
+}
+
 static int process_relayer(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
                            const struct backend_layers *layers, struct backend_sandbox *s, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf body = {0};
 	struct draft d = {.spec = {.id = s->id, .hostname = "", .home = ctx->home, .uid = UINT32_MAX, .gid = UINT32_MAX}};
+	const bool stay = !layers->app.count && !layers->home.count;
 	int r = strlist_copy(&d.read, &policy->mounts_read, err);
-	plan_home(&d.plan, layers);
-	if (r == 0 && plan_workspace(&d.plan, o, layers, &d.read, err) == 0 && plan_mounts_in_trees(&d.plan, o, err) == 0 &&
-	    draft_rules(&d, ctx, policy, o, err) == 0) {
+	plan_home(&d.plan, stay ? standing() : layers);
+	if (r < 0 || plan_workspace(&d.plan, o, stay ? standing() : layers, &d.read, err) < 0 ||
+	    plan_mounts_in_trees(&d.plan, o, err) < 0 || permit_plan(&d.plan, policy, ctx->home, true, &d.spec.flags, err) < 0)
+		r = -1;
+	if (r == 0 && stay)
+		permit_stay(&d.plan);
+	if (r == 0)
+		r = draft_rules(&d, ctx, policy, o, err);
+	if (r == 0 && d.plan.op_count > 0) {
 		sandbox_spec_encode(&d.spec, &body);
 		r = ask(ctx, WIRE_RELAYER, &body, s, err);
-	} else {
-		r = -1;
 	}
 	draft_free(&d);
 	return r;

@@ -16,6 +16,7 @@
 #include "cmd/run_changes.h"
 #include "cmd/table.h"
 #include "keeper/attach.h"
+#include "lib/gate.h"
 #include "lib/live.h"
 
 extern char **environ;
@@ -83,6 +84,7 @@ void exec_clear(struct exec *x)
 {
 	run_io_end(&x->io);
 	run_program_clear(&x->program);
+	denials_free(&x->report.refused);
 	strlist_free(&x->o.run.env);
 	strlist_free(&x->o.run.mounts);
 }
@@ -441,6 +443,19 @@ static bool never_started(const struct cordon_error *err)
 	       err->code == CORDON_ERR_BUSY;
 }
 
+/* Before anything of it is in the sandbox. */
+static int check_program(struct exec *x, const struct box *b, const struct cordon_policy *policy, struct cordon_error *err)
+{
+	struct cordon *ctx = NULL;
+
+	if (context_open_bare(&ctx, err) < 0)
+		return -1;
+	const struct gate_for who = {.ctx = ctx, .policy = policy, .sandbox = b->id};
+	int r = run_program_check(&x->program, &who, &x->report.refused, err);
+	cordon_close(ctx);
+	return r;
+}
+
 /* Its code goes before it; a service may want to read it for as long as it runs. */
 static int run_program(struct exec *x, const char *home, const struct box *b, struct draft *d, struct cordon_error *err)
 {
@@ -480,6 +495,8 @@ int exec_in_sandbox(struct exec *x, const char *what, struct cordon_error *err)
 	int status = policy ? apply_policy_file(x, &d, policy, err) : -1;
 	if (status == 0)
 		status = build_env(x, &d, &b, policy, err);
+	if (status == 0)
+		status = check_program(x, &b, policy, err);
 	if (status == 0) {
 		x->report.begun = true;
 		x->report.max_output = policy->limits.max_output;

@@ -4,10 +4,7 @@
  * large libraries (YAML, signatures, grammars) is in cordon-full: the same program with those commands in it, in the library's own
  * directory. This hands over to it.
  */
-#include <errno.h>
 #include <limits.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,27 +12,14 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
-
-/* Beside this program, where it was built; else where it was installed. */
-static void full_path(char path[PATH_MAX])
-{
-	static const char name[] = "cordon-full";
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - sizeof(name) - 1);
-	char *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
-	if (slash) {
-		memcpy(slash + 1, name, sizeof(name));
-		if (access(path, X_OK) == 0)
-			return;
-	}
-	snprintf(path, PATH_MAX, "%s/%s", CORDON_LIBEXECDIR, name);
-}
+#include "lib/program.h"
 
 int cmd_full(int argc, char **argv)
 {
 	char path[PATH_MAX];
 	struct cordon_error err = {0};
 	_cleanup_free_ char **args = calloc((size_t)argc + 2, sizeof(*args));
-	full_path(path);
+	program_find("cordon-full", path);
 	if (args) {
 		args[0] = path;
 		memcpy(args + 1, argv, (size_t)argc * sizeof(*args));

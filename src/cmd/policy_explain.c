@@ -12,6 +12,7 @@
 #include "cmd/policy_file.h"
 #include "cmd/run.h"
 #include "cmd/table.h"
+#include "policy/costs.h"
 #include "policy/gate.h"
 #include "policy/items.h"
 #include "policy/load.h"
@@ -193,13 +194,28 @@ static int explain_code(const struct explaining *x, struct cordon_error *err)
 
 /* ---- the policy --------------------------------------------------------------------------------------------------------------- */
 
-static int explain_all(const struct explaining *x)
+static void costs_text(const struct strlist *costs, struct buf *text)
+{
+	if (costs->count > 0)
+		buf_add_str(text, "\n# What it costs, and what it does not reach:\n");
+	for (size_t i = 0; i < costs->count; i++)
+		buf_addf(text, "# - %s\n", costs->items[i]);
+}
+
+static int explain_all(const struct explaining *x, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf text = {0};
 	struct json j = {.out = &text};
+	struct strlist costs = {0};
 
+	if (policy_costs(&x->p, &costs, err) < 0) {
+		strlist_free(&costs);
+		return -1;
+	}
 	if (!x->o->json) {
 		policy_print_yaml(&x->p, &x->origins, &text);
+		costs_text(&costs, &text);
+		strlist_free(&costs);
 		return policy_show(x->o, &text, EXIT_OK);
 	}
 	json_object(&j);
@@ -207,6 +223,12 @@ static int explain_all(const struct explaining *x)
 	json_kstr(&j, "file", x->o->policy);
 	json_key(&j, "values");
 	policy_print_json(&x->p, &x->origins, &j);
+	json_key(&j, "costs");
+	json_array(&j);
+	for (size_t i = 0; i < costs.count; i++)
+		json_str(&j, costs.items[i]);
+	json_end(&j);
+	strlist_free(&costs);
 	json_end(&j);
 	buf_add_str(&text, "\n");
 	return policy_show(x->o, &text, EXIT_OK);
@@ -247,7 +269,7 @@ static int explain(struct explaining *x, struct cordon_error *err)
 		return explain_host(x, err);
 	if (x->o->command)
 		return explain_command(x, err);
-	return x->o->code ? explain_code(x, err) : explain_all(x);
+	return x->o->code ? explain_code(x, err) : explain_all(x, err);
 }
 
 int policy_explain(const struct policy_options *o)

@@ -16,6 +16,7 @@
 #include "cmd/run_changes.h"
 #include "cmd/tree.h"
 #include "lib/exec.h"
+#include "lib/gate.h"
 
 struct run {
 	struct run_options o;
@@ -211,7 +212,13 @@ static int start(struct run *r, struct cordon_error *err)
 	                (mode == RUN_OUTPUT_NONE || o->result ? 0u : CORDON_EXEC_DISCARD);
 	if (o->tty)
 		run_io_window(&options.rows, &options.cols);
-	if (cordon_exec_start(r->sandbox, &options, &r->exec, err) < 0) {
+	char id[ID_LEN + 1];
+	id_new(id);
+	/* while the launcher makes the sandbox */
+	const struct gate_for who = {r->ctx, &r->sandbox->policy, cordon_sandbox_id(r->sandbox), id};
+	if (run_program_check(&r->program, &who, &r->report.refused, err) < 0)
+		return -1;
+	if (exec_start(r->sandbox, &options, id, &r->exec, err) < 0) {
 		if (err->code == CORDON_ERR_NOT_FOUND)
 			run_program_missing(&r->program, err);
 		return -1;
@@ -282,6 +289,7 @@ static void run_clear(struct run *r)
 	free(r->workspace);
 	free(r->cwd);
 	run_program_clear(&r->program);
+	denials_free(&r->report.refused);
 	strlist_free(&r->settings);
 	strlist_free(&r->o.env);
 	strlist_free(&r->o.mounts);

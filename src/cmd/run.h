@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "cordon.h"
+#include "lib/denials.h"
 #include "policy/policy.h"
 
 struct run_options {
@@ -49,6 +50,9 @@ extern const char language_words[]; /* "python javascript …", for completion a
 /* Turns -c, --lang and the operands into a program. Release with run_program_clear() in any case. */
 int run_program_prepare(const struct run_options *o, int count, char **operands, struct run_program *out, struct cordon_error *err);
 void run_program_clear(struct run_program *p);
+/* What the gate has to say about it. sandbox, exec: ids, NULL: not known. */
+struct gate_for;
+int run_program_check(const struct run_program *p, const struct gate_for *who, struct denials *refused, struct cordon_error *err);
 /* The program was not found inside: says which package has it. */
 void run_program_missing(const struct run_program *p, struct cordon_error *err);
 
@@ -129,6 +133,7 @@ struct run_report {
 	uint64_t max_output;    /* for the note that output was cut */
 	const char *raise_with; /* … and how to get more; NULL: --max-output */
 	bool begun;             /* past the options: errors are no longer about how we were called */
+	struct denials refused; /* why it was not run */
 };
 
 /* Found out before the command runs, not after: options about output that exclude each other, a --result that cannot be written. */

@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "base/util.h"
 #include "cmd/run.h"
+#include "lib/gate.h"
 
 #define CODE_DIR "/run/code"
 #define CODE_MAX ((size_t)8 << 20) /* it travels in one message to the launcher, which has a cap of its own */
@@ -215,10 +216,12 @@ static int load_file(const struct run_options *o, struct run_program *p, const c
 		return err_set(err, CORDON_ERR_INPUT, "cannot run %s: it is a directory; give a file with %s code", file,
 		               p->language->name);
 	int inside = find_in_workspace(p, o->workspace, file, err);
-	if (inside != 0)
+	if (inside < 0 || (inside && o->code_dir)) /* in a sandbox that stays, the file may be another one by now */
 		return inside < 0 ? -1 : 0;
 	if (read_code(fd, file, &p->code, err) < 0)
 		return -1;
+	if (inside)
+		return 0;
 	return add_code(o, p, slash ? slash + 1 : file, NULL, err);
 }
 
@@ -311,6 +314,18 @@ int run_program_prepare(const struct run_options *o, int count, char **operands,
 		return -1;
 	out->argv = (const char *const *)out->words.items;
 	return add_environment(o, out, err);
+}
+
+int run_program_check(const struct run_program *p, const struct gate_for *who, struct denials *refused, struct cordon_error *err)
+{
+	const struct gate_command command = {.argv = p->argv,
+	                                     .language = p->code.data && p->language ? p->language->name : NULL,
+	                                     .code = p->code.data,
+	                                     .len = p->code.len};
+
+	int r = gate_check(who, &command, refused, err);
+	gate_dismiss(who->ctx); /* there is one command only */
+	return r;
 }
 
 void run_program_clear(struct run_program *p)

@@ -18,6 +18,10 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
+#include "layers/diff.h"
+#include "lib/exec.h"
+
+#define NOTED_DENIALS 5 /* on the terminal; the result lists more */
 
 /* ---- beforehand --------------------------------------------------------------------------------------------------------------- */
 
@@ -151,6 +155,25 @@ static int write_result(const char *file, const char *json, struct cordon_error 
 	return 0;
 }
 
+/* What was refused, before the end. */
+static int denial_events(const struct run_report *r, const struct cordon_result *result, struct cordon_error *err)
+{
+	for (size_t i = 0; r->o->events && i < result->denial_count; i++) {
+		_cleanup_buf_ struct buf line = {0};
+		struct json j = {.out = &line};
+
+		json_object(&j);
+		json_kstr(&j, "event", "denial");
+		json_key(&j, "denial");
+		denial_json(&j, &result->denials[i]);
+		json_end(&j);
+		if (line.failed)
+			return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+		run_io_line(r->io, line.data);
+	}
+	return 0;
+}
+
 /* The result as the options ask for it: on stdout, as the last event, in a file. */
 static int print_result(const struct run_report *r, const struct cordon_result *result, struct cordon_error *err)
 {
@@ -159,6 +182,8 @@ static int print_result(const struct run_report *r, const struct cordon_result *
 	if (!r->o->json && !r->o->events && !r->o->result)
 		return 0;
 	json = cordon_result_json(result);
+	if (denial_events(r, result, err) < 0)
+		return -1;
 	if (!json || (r->o->events && asprintf(&event, "{\"event\":\"end\",\"result\":%s}", json) < 0))
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	if (r->o->json || r->o->events)
@@ -196,6 +221,22 @@ static bool worth_noting(const struct run_report *r, const struct cordon_transac
 	return undone && t->changes_total > 0 && !r->o->quiet && !r->o->json && !r->o->events;
 }
 
+static void note_denials(const struct cordon_result *result)
+{
+	struct colours c = colours_for(STDERR_FILENO);
+
+	for (size_t i = 0; i < MIN(result->denial_count, (size_t)NOTED_DENIALS); i++) {
+		const struct cordon_denial *d = &result->denials[i];
+		_cleanup_buf_ struct buf target = {0};
+
+		escape_name(&target, "", d->target); /* whoever was refused chose it */
+		fprintf(stderr, "%scordon:%s refused: %s %s (%s)\n", c.bad, c.off, d->category, target.data ? target.data : "",
+		        d->rule ? d->rule : "policy");
+	}
+	if (result->denial_count > NOTED_DENIALS)
+		fprintf(stderr, "cordon: and %zu more, see cordon audit --denied\n", result->denial_count - NOTED_DENIALS);
+}
+
 /* What a person wants to know and the output does not say. */
 static void print_notes(const struct run_report *r, const struct cordon_result *result)
 {
@@ -205,7 +246,7 @@ static void print_notes(const struct run_report *r, const struct cordon_result *
 
 	if (r->o->json || r->o->events)
 		return; /* it is all in there */
-	if (result->error || result->stdout_truncated || result->stderr_truncated || changed)
+	if (result->error || result->stdout_truncated || result->stderr_truncated || changed || (result->denial_count && !r->o->quiet))
 		start_line(r);
 	if (result->error)
 		fprintf(stderr, "%scordon:%s %s%s%s%s\n", c.bad, c.off, result->error, result->hint ? " (" : "",
@@ -216,6 +257,8 @@ static void print_notes(const struct run_report *r, const struct cordon_result *
 		note_cut(r, "stderr");
 	if (changed)
 		note_changes(t);
+	if (!r->o->quiet)
+		note_denials(result);
 }
 
 static int status_of_error(const struct cordon_error *err)
@@ -249,6 +292,8 @@ int run_fail(const struct run_report *r, const struct cordon_error *err)
 		.error = err->message,
 		.hint = err->hint[0] ? err->hint : NULL,
 		.transaction = {.changes_total = -1},
+		.denials = r->refused.items,
+		.denial_count = r->refused.count,
 	};
 
 	run_io_cook(r->io);

@@ -18,6 +18,8 @@
 #include "base/util.h"
 #include "cmd/policy_file.h"
 #include "cmd/run_changes.h"
+#include "lib/exec.h"
+#include "lib/gate.h"
 
 #define ORPHAN_MS ((int64_t)24 * 3600 * 1000)
 #define OPTION(member) offsetof(struct try_options, member)
@@ -150,7 +152,12 @@ static int start(struct try *t, struct cordon_error *err)
 	options.timeout_ms = t->tty && !has_time_limit(t) ? -1 : 0;
 	if (t->tty)
 		run_io_window(&options.rows, &options.cols);
-	if (cordon_exec_start(t->sandbox, &options, &t->exec, err) < 0) {
+	char id[ID_LEN + 1];
+	id_new(id);
+	const struct gate_for who = {t->ctx, &t->sandbox->policy, t->id, id};
+	if (run_program_check(&t->program, &who, &t->report.refused, err) < 0)
+		return -1;
+	if (exec_start(t->sandbox, &options, id, &t->exec, err) < 0) {
 		if (err->code == CORDON_ERR_NOT_FOUND)
 			run_program_missing(&t->program, err);
 		return -1;
@@ -193,6 +200,7 @@ static void clear(struct try *t)
 		cordon_remove(t->id, NULL); /* its time to live takes care of what cannot be removed now */
 	making_free(&t->making);
 	run_program_clear(&t->program);
+	denials_free(&t->report.refused);
 	strlist_free(&t->o.run.env);
 	strlist_free(&t->o.run.mounts);
 	free(t->home);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "keeper/ops.h"
+#include "lib/denials.h"
 #include "policy/policy.h"
 
 #define MAX_LISTED 1000
@@ -169,6 +170,8 @@ int progress_decode(const void *body, size_t len, uint64_t *done, uint64_t *tota
 	return wire_done(&r) && *done <= *total ? 0 : err_set(err, CORDON_ERR_SYSTEM, "malformed answer from the sandbox's keeper");
 }
 
+#define DENIAL_TEXTS 5
+
 /* ---- results ----------------------------------------------------------------------------------------------------------------- */
 
 static void put_double(struct buf *b, double v)
@@ -230,6 +233,31 @@ void result_encode(const struct cordon_result *result, struct buf *out)
 		wire_put_u64(out, t->changes[i].bytes);
 	}
 	string_list_put(out, &services);
+	wire_put_u32(out, (uint32_t)r.denial_count);
+	for (size_t i = 0; i < r.denial_count; i++) {
+		const struct cordon_denial *d = &r.denials[i];
+		const char *const fields[DENIAL_TEXTS] = {d->category, d->target, d->rule, d->errno_name, d->hint};
+		for (size_t k = 0; k < DENIAL_TEXTS; k++)
+			wire_put_str(out, fields[k]);
+	}
+}
+
+static void get_denials(struct wire_reader *r, struct keeper_result *out)
+{
+	uint32_t n = wire_get_count(r, DENIAL_TEXTS * sizeof(uint32_t), DENIALS_LISTED);
+	out->denials = calloc((size_t)n + 1, sizeof(*out->denials));
+	if (!out->denials)
+		r->bad = true;
+	for (uint32_t i = 0; i < n && !r->bad; i++) {
+		const char *text[DENIAL_TEXTS];
+		for (size_t k = 0; k < DENIAL_TEXTS; k++)
+			text[k] = wire_get_str(r);
+		out->denials[i] = (struct cordon_denial){text[0], text[1], text[2], text[3], text[4]};
+		if (!text[0] || !text[1])
+			r->bad = true;
+	}
+	out->result.denials = out->denials;
+	out->result.denial_count = n;
 }
 
 static void get_changes(struct wire_reader *r, struct keeper_result *out)
@@ -277,6 +305,7 @@ int result_decode(const void *body, size_t len, struct keeper_result *out, struc
 	string_list_get(&r, &out->services);
 	t->services = out->services.items;
 	t->service_count = out->services.count;
+	get_denials(&r, out);
 	if (wire_done(&r) && result->state && result->exit_code >= 0 && result->exit_code <= 255 && cut <= 3)
 		return 0;
 	keeper_result_free(out);
@@ -286,6 +315,7 @@ int result_decode(const void *body, size_t len, struct keeper_result *out, struc
 void keeper_result_free(struct keeper_result *r)
 {
 	free(r->changes);
+	free(r->denials);
 	free(r->services.items);
 	*r = (struct keeper_result){0};
 }

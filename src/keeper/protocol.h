@@ -110,6 +110,7 @@ int progress_decode(const void *body, size_t len, uint64_t *done, uint64_t *tota
 struct keeper_result {
 	struct cordon_result result;
 	struct cordon_change *changes;
+	struct cordon_denial *denials;
 	struct string_list services;
 };
 void result_encode(const struct cordon_result *r, struct buf *out);

@@ -55,11 +55,14 @@ struct commit_request {
 		*paths; /* only these and what is below (and the new directories they are in); NULL: all. Both lists end in NULL */
 	const char *const *force; /* paths whose conflicts do not count, and what is below; NULL: none */
 	unsigned flags;
+	/* Why this path may not be written, whatever is forced; NULL: it may. May be NULL itself. */
+	const char *(*forbids)(const void *policy, const char *path);
+	const void *policy;
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* bytes staged; may be NULL */
 	void *user;
 };
 
-/* KIND: cannot be done at all, not even forced: a reserved name, a mount point, a directory that one may not write to. */
+/* KIND: cannot be done at all, not even forced: a reserved name, what the policy forbids, a mount point, a directory that one may not write to. */
 enum commit_refusal { REFUSED_CONFLICT, REFUSED_AUTORUN, REFUSED_KIND };
 struct commit_report {
 	size_t applied; /* changes made (or that would be), as `diff` lists them */

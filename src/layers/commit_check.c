@@ -305,6 +305,9 @@ int check_item(struct plan *p, struct plan_item *item, struct cordon_error *err)
 
 	if (has_reserved_name(item->path))
 		return report_problem(p->report, REFUSED_KIND, item->path, "the name is cordon's own", err);
+	const char *forbidden = p->r->forbids && item->change ? p->r->forbids(p->r->policy, item->path) : NULL;
+	if (forbidden)
+		return report_problem(p->report, REFUSED_KIND, item->path, forbidden, err);
 	if (after_entry(p, item, &e, err) < 0 || check_autorun(p, item, &e, err) < 0 || host_look(p->dir, item->path, &h, err) < 0)
 		return -1;
 	item->layer = e.layer;

@@ -30,4 +30,9 @@ struct buf;
 bool diff_text(struct buf *out, const char *a, size_t a_len, const char *b, size_t b_len, unsigned context, bool colours, size_t *added,
                size_t *removed);
 
+/* As git prints names: "a\tb" with quotes if a byte is unusual, else as it is. UTF-8 is not unusual, characters that move the cursor are. */
+void escape_name(struct buf *out, const char *prefix, const char *name);
+/* For terminals, in less's notation: ^[ for controls (tabs stay), <9B> for stray bytes, <U+202E> for characters that reorder text. */
+void escape_text(struct buf *out, const char *text, size_t len);
+
 #endif

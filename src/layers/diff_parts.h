@@ -15,13 +15,6 @@
 #define COLOUR_CYAN "\033[36m"
 #define COLOUR_OFF "\033[m"
 
-/* ---- diff_escape.c ------------------------------------------------------------------------------------------------------------ */
-
-/* As git prints names: "a\tb" with quotes if a byte is unusual, else as it is. UTF-8 is not unusual, characters that move the cursor are. */
-void escape_name(struct buf *out, const char *prefix, const char *name);
-/* For terminals, in less's notation: ^[ for controls (tabs stay), <9B> for stray bytes, <U+202E> for characters that reorder text. */
-void escape_text(struct buf *out, const char *text, size_t len);
-
 /* ---- diff_lines.c ------------------------------------------------------------------------------------------------------------- */
 
 struct diff_line {

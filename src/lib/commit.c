@@ -59,6 +59,8 @@ static int commit_scratch(struct cordon_exec *e, const struct live_commit *c, st
 		                                       .expected = expected,
 		                                       .arg = known,
 		                                       .flags = c->flags,
+		                                       .forbids = live_forbids,
+		                                       .policy = &e->sandbox->policy,
 		                                       .progress = c->progress,
 		                                       .user = c->user};
 		r = commit_run(&request, report, err);

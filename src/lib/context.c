@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/util.h"
+#include "lib/gate.h"
 #include "lib/launch.h"
 
 const char *cordon_version(void)
@@ -57,15 +58,15 @@ static int start_launcher(struct cordon *c, struct cordon_error *err)
 	return launch(theirs, &c->launcher, err);
 }
 
-int cordon_open(struct cordon **out, struct cordon_error *err)
+int context_open_bare(struct cordon **out, struct cordon_error *err)
 {
 	struct cordon *c = calloc(1, sizeof(*c));
 	if (!c)
 		return err_sys(err, "cannot open a context");
-	c->requests = -1;
+	c->requests = c->gate = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	c->home = context_find_home(err);
-	if (!c->home || start_launcher(c, err) < 0) {
+	if (!c->home) {
 		cordon_close(c);
 		return -1;
 	}
@@ -73,11 +74,23 @@ int cordon_open(struct cordon **out, struct cordon_error *err)
 	return 0;
 }
 
+int cordon_open(struct cordon **out, struct cordon_error *err)
+{
+	if (context_open_bare(out, err) < 0)
+		return -1;
+	if (start_launcher(*out, err) == 0)
+		return 0;
+	cordon_close(*out);
+	*out = NULL;
+	return -1;
+}
+
 void cordon_release(struct cordon *c)
 {
 	if (!c)
 		return;
 	cleanup_fd(&c->requests); /* the launcher sees the end of file, cleans up and exits */
+	gate_end(c);
 	audit_close(c->audit);
 	pthread_mutex_destroy(&c->lock);
 	free(c->home);

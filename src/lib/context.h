@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-
 #include "base/id.h"
 
 struct cordon {
@@ -15,8 +15,15 @@ struct cordon {
 	pid_t launcher;
 	char *home; /* $CORDON_HOME, absolute */
 	pthread_mutex_t lock;
-	struct audit *audit; /* by the lock; NULL: not opened yet, see events_log() */
+	int gate; /* socket to cordon-gate, -1: none; this and the following by the lock, see lib/gate.h */
+	pid_t gate_pid;
+	bool gate_open;         /* it has read its rules */
+	struct buf gate_config; /* … which were these */
+	struct audit *audit;    /* by the lock; NULL: not opened yet, see events_log() */
 };
+
+/* Without a launcher: no sandboxes, but an audit and a gate. To be closed with cordon_close(). */
+int context_open_bare(struct cordon **out, struct cordon_error *err);
 
 /* $CORDON_HOME, or where it is by default. To be released with free(). */
 char *context_find_home(struct cordon_error *err);

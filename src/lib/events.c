@@ -3,12 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/sha256.h"
 #include "base/util.h"
+#include "policy/match.h"
+#include "sandbox/trace.h"
 
 #define BATCH 1000                        /* records that are written at once */
 #define HASHED_FILE ((uint64_t)16 << 20)  /* of larger files size and time say enough … */
@@ -64,13 +68,34 @@ int events_exec_start(struct cordon_exec *e, const struct cordon_exec_options *o
 	return 0;
 }
 
-void events_exec_failed(struct cordon_exec *e, const struct cordon_error *why)
+/* The kernel says that it may not be executed: if the policy says the same, it is the policy's word that is told. */
+static const char *find_refusal(const struct cordon_exec *e, const char *program, struct cordon_error *why)
+{
+	char path[PATH_MAX];
+	struct policy_verdict verdict;
+	if (why->code != CORDON_ERR_NOT_RUNNABLE || !program ||
+	    (size_t)snprintf(path, sizeof(path), "%s%s", strchr(program, '/') ? "" : "/usr/bin/", program) >= sizeof(path) ||
+	    path[0] != '/')
+		return NULL;
+	policy_match_path(&e->sandbox->policy, path, ACCESS_EXECUTE, &verdict);
+	if (verdict.allowed)
+		return NULL;
+	err_set(why, CORDON_ERR_DENIED, "%.200s: refused by %s of the policy: %s", program, verdict.key, verdict.why);
+	err_hint(why, "cordon policy explain --path %.150s --execute tells more", path);
+	return verdict.key;
+}
+
+void events_exec_failed(struct cordon_exec *e, const char *program, struct cordon_error *why)
 {
 	struct audit *log = e->recorded ? log_of(e, NULL) : NULL;
+	const char *rule = find_refusal(e, program, why);
 	const struct audit_field detail[] = {AUDIT_TEXT("error", why->message), AUDIT_END};
 	const struct audit_event event = {.level = AUDIT_WARNING,
 	                                  .category = AUDIT_EXEC,
 	                                  .action = "fail",
+	                                  .allowed = rule ? AUDIT_DENIED : AUDIT_NEITHER,
+	                                  .rule = rule,
+	                                  .target = program,
 	                                  .sandbox = cordon_sandbox_id(e->sandbox),
 	                                  .exec = e->result.id,
 	                                  .detail = detail};
@@ -104,6 +129,77 @@ static int add_end(const struct cordon_exec *e, struct audit *log, struct cordon
 	                                  .target = e->command,
 	                                  .detail = detail};
 	return audit_add(log, &event, err);
+}
+
+/* ---- programs inside ---------------------------------------------------------------------------------------------------------- */
+
+/* Why a program could not be started: what the policy says of it, else what it says of all. */
+static const char *rule_of(const struct cordon_policy *p, const char *path)
+{
+	struct policy_verdict verdict;
+	policy_match_program(p, path, &verdict);
+	if (!verdict.allowed)
+		return verdict.key;
+	return !p->process.subprocess ? "process.subprocess" : !p->process.native ? "process.native" : "files.read";
+}
+
+static void note_denial(struct cordon_exec *e, const char *path, const char *rule)
+{
+	char hint[128], merged[PATH_MAX];
+	/* a search through PATH meets it twice, where /bin is /usr/bin */
+	if (strncmp(path, "/bin/", 5) == 0 && access("/usr/bin", F_OK) == 0 && readlink("/bin", hint, sizeof(hint)) > 0 &&
+	    (size_t)snprintf(merged, sizeof(merged), "/usr%s", path) < sizeof(merged))
+		path = merged;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	if (strcmp(rule, "process.allow") == 0)
+		snprintf(hint, sizeof(hint), "process.allow: [..., %.60s] in the policy allows it", name);
+	else
+		snprintf(hint, sizeof(hint), "%s of the policy refuses it", rule);
+	const struct cordon_denial d = {.category = "exec",
+	                                .target = path,
+	                                .rule = rule,
+	                                .errno_name = strcmp(rule, "process.subprocess") == 0 ? "EPERM" : "EACCES",
+	                                .hint = hint};
+	if (denials_add(&e->denials, &d, NULL) < 0)
+		e->unrecorded = true;
+}
+
+void events_traced(struct cordon_exec *e, const struct trace_event *t)
+{
+	const bool denied = t->kind == TRACE_DENIED, lost = t->kind == TRACE_LOST, known = t->status != TRACE_UNKNOWN;
+	const char *rule = denied ? rule_of(&e->sandbox->policy, t->path) : NULL;
+	const struct audit_field detail[] = {
+		AUDIT_ARGV("argv", t->argv.items),
+		AUDIT_INT("pid", t->pid),
+		AUDIT_INT("ppid", t->ppid),
+		t->duration_us ? AUDIT_REAL("duration_ms", (double)t->duration_us / 1000) : AUDIT_NULL("duration_ms"),
+		known && WIFEXITED(t->status) ? AUDIT_INT("exit_code", WEXITSTATUS(t->status)) : AUDIT_NULL("exit_code"),
+		known && WIFSIGNALED(t->status) ? AUDIT_INT("signal", WTERMSIG(t->status)) : AUDIT_NULL("signal"),
+		AUDIT_BOOL("shortened", t->flags & TRACE_CUT),
+		AUDIT_END,
+	};
+	const struct audit_field count[] = {t->lost ? AUDIT_INT("count", t->lost) : AUDIT_NULL("count"), AUDIT_END};
+	const struct audit_event event = {.level = lost || denied ? AUDIT_WARNING : AUDIT_INFO,
+	                                  .category = AUDIT_EXEC,
+	                                  .action = lost ? "lost" : "exec",
+	                                  .allowed = lost     ? AUDIT_NEITHER
+	                                             : denied ? AUDIT_DENIED
+	                                                      : AUDIT_ALLOWED,
+	                                  .sandbox = cordon_sandbox_id(e->sandbox),
+	                                  .exec = e->result.id,
+	                                  .target = lost ? NULL : t->path,
+	                                  .rule = rule,
+	                                  .detail = lost ? count : detail,
+	                                  .time_us = (int64_t)t->time_us};
+	struct audit *log = log_of(e, NULL);
+	if (denied)
+		note_denial(e, t->path, rule);
+	if (!log || audit_add(log, &event, NULL) < 0)
+		e->unrecorded = true;
+	if (++e->waiting >= BATCH && log) {
+		e->waiting = 0;
+		e->unrecorded = audit_write(log, NULL) < 0 || e->unrecorded;
+	}
 }
 
 /* ---- what it changed ---------------------------------------------------------------------------------------------------------- */
@@ -200,6 +296,8 @@ int events_exec_end(struct cordon_exec *e, struct cordon_error *err)
 	e->recorded = false;
 	struct audit *log = log_of(e, err);
 	const bool sync = e->sandbox->policy.audit.sync != SYNC_SEAL;
+	if (e->unrecorded)
+		return err_set(err, CORDON_ERR_SYSTEM, "the command has run, but not all of what it started could be recorded");
 	if (!log || add_changes(e, log, err) < 0 || add_rollback(e, log, err) < 0 || add_end(e, log, err) < 0 ||
 	    (sync ? audit_commit(log, err) : audit_write(log, err)) < 0)
 		return closed(err, "the command has run, but the audit of it cannot be written");

@@ -17,10 +17,14 @@ struct audit *events_log(struct cordon *ctx, const struct cordon_policy *policy,
 
 /* A command is about to start. */
 int events_exec_start(struct cordon_exec *e, const struct cordon_exec_options *o, struct cordon_error *err);
-/* It could not be started. */
-void events_exec_failed(struct cordon_exec *e, const struct cordon_error *why);
+/* It could not be started. Where the policy is the reason, *why says so from then on. */
+void events_exec_failed(struct cordon_exec *e, const char *program, struct cordon_error *why);
 /* It is over: the result and the transaction are filled in. */
 int events_exec_end(struct cordon_exec *e, struct cordon_error *err);
+
+struct trace_event;
+/* Something about a program that was started inside (sandbox/trace.h). What cannot be recorded is told at the end. */
+void events_traced(struct cordon_exec *e, const struct trace_event *t);
 
 /* A policy, a rule or a missing right refused something before it ran. */
 int events_refused(struct cordon *ctx, const struct cordon_policy *policy, const struct audit_event *event, struct cordon_error *err);

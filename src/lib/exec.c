@@ -23,6 +23,8 @@
 
 #include "base/util.h"
 #include "lib/events.h"
+#include "lib/gate.h"
+#include "sandbox/trace.h"
 
 #define READ_CHUNK ((size_t)16 << 10) /* on the stack, which may be a small thread's */
 #define PIPE_MOST ((size_t)1 << 20)   /* what a pipe can hold (pipe(7)) */
@@ -164,6 +166,7 @@ static int apply_settings(struct cordon_exec *e, const struct cordon_exec_option
 	e->timeout_ms = o->timeout_ms == 0 ? p->limits.timeout_ms : o->timeout_ms < 0 ? 0 : (uint64_t)o->timeout_ms;
 	e->on_exit = p->transaction.exit;
 	e->on_abort = p->transaction.abort;
+	e->on_denial = p->transaction.denial;
 	memcpy(e->ok, o->ok ? o->ok : p->transaction.ok, sizeof(e->ok));
 	if ((o->flags & CORDON_EXEC_ENDLESS) && !(o->flags & CORDON_EXEC_DISCARD))
 		return err_set(err, CORDON_ERR_INPUT, "CORDON_EXEC_ENDLESS needs CORDON_EXEC_DISCARD");
@@ -180,7 +183,13 @@ static int apply_settings(struct cordon_exec *e, const struct cordon_exec_option
 int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct cordon_exec **out,
                       struct cordon_error *err)
 {
-	return exec_start(sandbox, options, NULL, out, err);
+	if (!options || options->size != sizeof(*options))
+		return err_set(err, CORDON_ERR_INPUT, "cordon_exec_options.size is not set, or the header is of another version");
+	char id[ID_LEN + 1];
+	id_new(id);
+	const struct gate_for who = {sandbox->ctx, &sandbox->policy, cordon_sandbox_id(sandbox), id};
+	const struct gate_command command = {options->argv, options->language, options->code, options->code_len};
+	return gate_check(&who, &command, NULL, err) < 0 ? -1 : exec_start(sandbox, options, id, out, err);
 }
 
 int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, const char *id, struct cordon_exec **out,
@@ -188,8 +197,6 @@ int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options 
 {
 	struct ends theirs = {-1, {-1, -1, -1}};
 	struct cordon_error why = {0};
-	if (!options || options->size != sizeof(*options))
-		return err_set(err, CORDON_ERR_INPUT, "cordon_exec_options.size is not set, or the header is of another version");
 	struct cordon_exec *e = calloc(1, sizeof(*e));
 	if (!e)
 		return err_sys(err, "cannot start a command");
@@ -201,10 +208,7 @@ int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options 
 	e->out.kept.cap = e->err_stream.kept.cap = (size_t)sandbox->policy.limits.max_output;
 	e->on_output = options->on_output;
 	e->user = options->user;
-	if (id)
-		snprintf(e->result.id, sizeof(e->result.id), "%s", id);
-	else
-		id_new(e->result.id);
+	snprintf(e->result.id, sizeof(e->result.id), "%s", id);
 	int r = apply_settings(e, options, &why);
 	if (r == 0)
 		r = events_exec_start(e, options, &why);
@@ -214,7 +218,7 @@ int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options 
 		r = start(e, options, &theirs, &why);
 	close_ends(&theirs);
 	if (r < 0) {
-		events_exec_failed(e, &why);
+		events_exec_failed(e, options->argv ? options->argv[0] : NULL, &why);
 		if (err)
 			*err = why;
 		cordon_exec_free(e);
@@ -292,12 +296,31 @@ static int drain_rest(struct cordon_exec *e, struct stream *s, enum cordon_strea
 	return 0;
 }
 
-static int receive_end(struct cordon_exec *e, struct cordon_error *err)
+/* Programs that were started inside. One that was sent again, because its sender was killed over it, is known by its number. */
+static int take_traces(struct cordon_exec *e, const struct wire_msg *msg, struct cordon_error *err)
+{
+	struct wire_reader r = {msg->body, msg->body + msg->len, false};
+	struct trace_event t;
+	int got;
+	while ((got = trace_next(&r, &t)) > 0) {
+		if (t.seq > e->traced) {
+			e->traced = t.seq;
+			events_traced(e, &t);
+		}
+		trace_event_free(&t);
+	}
+	return got < 0 ? err_set(err, CORDON_ERR_SYSTEM, "unexpected message from the sandbox") : 0;
+}
+
+/* What init says of it while it runs, and that it ended. */
+static int receive_word(struct cordon_exec *e, struct cordon_error *err)
 {
 	_cleanup_msg_ struct wire_msg msg;
 	int r = wire_recv(e->sock, &msg, err);
 	if (r < 0)
 		return -1;
+	if (r > 0 && msg.type == WIRE_TRACE)
+		return take_traces(e, &msg, err);
 	if (r == 0)
 		e->lost = true;
 	else if (msg.type != WIRE_EXITED || fixed_decode(msg.body, msg.len, &e->end, sizeof(e->end), err) < 0)
@@ -312,7 +335,7 @@ static int receive_end(struct cordon_exec *e, struct cordon_error *err)
 static int handle(struct cordon_exec *e, int fd, struct cordon_error *err)
 {
 	if (fd == e->sock)
-		return receive_end(e, err);
+		return receive_word(e, err);
 	if (fd == e->out.fd)
 		return drain(e, &e->out, CORDON_STDOUT, err);
 	if (fd == e->err_stream.fd)
@@ -444,6 +467,7 @@ void cordon_exec_free(struct cordon_exec *e)
 	changes_free(&e->changes);
 	free(e->listed);
 	commit_report_free(&e->report);
+	denials_free(&e->denials);
 	free(e->conflicts);
 	free(e->command);
 	sandbox_unref(e->sandbox);

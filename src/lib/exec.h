@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/buf.h"
 #include "cordon.h"
+#include "lib/denials.h"
 #include "lib/live.h"
 
 struct cordon_sandbox {
@@ -58,7 +59,7 @@ struct cordon_exec {
 	bool tty;
 	unsigned flags;
 	uint64_t timeout_ms; /* 0: none */
-	enum tx_action on_exit, on_abort;
+	enum tx_action on_exit, on_abort, on_denial;
 	uint8_t ok[32];
 	void (*on_output)(void *user, enum cordon_stream stream, const void *data, size_t len);
 	void *user;
@@ -69,6 +70,7 @@ struct cordon_exec {
 	bool exited;      /* the report of its end came */
 	bool lost;        /* the sandbox went away without one */
 	struct exited_msg end;
+	uint64_t traced; /* the last event (sandbox/trace.h) that was seen */
 	bool done;
 	struct cordon_result result;
 	struct live_tx tx;
@@ -76,14 +78,17 @@ struct cordon_exec {
 	struct changes changes;       /* of a sandbox that does not stay */
 	struct cordon_change *listed; /* what the result points to */
 	char *command;                /* for the history and the audit */
-	bool recorded;                /* the audit has its start, and not its end */
-	int64_t oom_before;           /* kills of earlier execs */
-	struct commit_report report;  /* of cordon_exec_commit() */
+	struct denials denials;
+	bool recorded;               /* the audit has its start, and not its end */
+	unsigned waiting;            /* records that were added and not written */
+	bool unrecorded;             /* one could not be */
+	int64_t oom_before;          /* kills of earlier execs */
+	struct commit_report report; /* of cordon_exec_commit() */
 	struct cordon_conflict *conflicts;
 	char error_text[256], hint_text[128], weak_text[64];
 };
 
-/* As cordon_exec_start(); id: by which it is known already, NULL: a new one. */
+/* As cordon_exec_start(), of a command that the gate has passed; id: by which it is known already. */
 int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, const char *id, struct cordon_exec **out,
                struct cordon_error *err);
 
@@ -102,6 +107,10 @@ bool exec_succeeded(const struct cordon_exec *e);
 bool exec_keeps(const struct cordon_exec *e);
 /* Kills by the kernel for want of memory, in this sandbox so far. */
 int64_t result_oom_kills(const struct backend_sandbox *s);
+
+struct json;
+/* One element of the result's `denials`. */
+void denial_json(struct json *j, const struct cordon_denial *d);
 
 /* Fills in e->result from what is known once the exec is over. */
 void result_fill(struct cordon_exec *e);

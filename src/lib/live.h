@@ -58,6 +58,8 @@ int live_open(struct live *l, const char *home, const char *what, const char *wh
 /* The sandbox must have been stopped. */
 void live_close(struct live *l);
 
+/* commit_request.forbids by the files.* keys of a policy (struct cordon_policy). */
+const char *live_forbids(const void *policy, const char *path);
 /* The policy that the record asks for: profile dev and the record's own settings. To be released with cordon_policy_free(). */
 struct cordon_policy *live_policy(const struct box *b, struct cordon_error *err);
 

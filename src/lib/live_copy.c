@@ -118,6 +118,13 @@ static struct cordon_policy with_room(const struct cordon_policy *policy, uint64
 	return p;
 }
 
+/* What the policy denies is masked where it is; a copy is filled and put back without any exchange, so somebody has to look again. */
+static int mask_again(struct live *l, struct cordon_error *err)
+{
+	const struct backend_layers none = {0};
+	return l->state ? l->backend->relayer(l->ctx, l->policy, &l->options, &none, l->state, err) : 0;
+}
+
 int live_copy_run(struct live *l, live_starter start, struct cordon_error *err)
 {
 	_cleanup_copy_ struct copy c = {0};
@@ -126,7 +133,7 @@ int live_copy_run(struct live *l, live_starter start, struct cordon_error *err)
 	const struct cordon_policy roomy = with_room(l->policy, l->copied.bytes);
 	if (start(l, &roomy, err) < 0 || find_ids(l, l->box.open, &c.full.ids, err) < 0)
 		return -1;
-	return full_fill(&c.full, &l->copied, err) < 0 ? err_wrap(err, "cannot copy the workspace") : 0;
+	return full_fill(&c.full, &l->copied, err) < 0 ? err_wrap(err, "cannot copy the workspace") : mask_again(l, err);
 }
 
 /* For people, and for the record. */
@@ -193,7 +200,7 @@ int live_copy_turn_over(struct live *l, bool keep, struct layer *meta, struct ch
 		memcpy(l->box.head, old, sizeof(old));
 	memcpy(l->box.lower, l->box.head, sizeof(l->box.lower));
 	memcpy(l->box.open, next, sizeof(next));
-	return box_save(&l->store, &l->box, err);
+	return box_save(&l->store, &l->box, err) < 0 ? -1 : mask_again(l, err);
 }
 
 /* While everything stands still. id stays "" if nothing was written since the last time. */
@@ -249,7 +256,7 @@ int live_copy_put_back(struct live *l, const char *target, const struct strlist 
 	}
 	if (target != l->box.lower)
 		snprintf(l->box.lower, sizeof(l->box.lower), "%s", target);
-	return 0;
+	return mask_again(l, err);
 }
 
 /* ---- looking at it ----------------------------------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "layers/record.h"
 #include "lib/events.h"
 #include "lib/live.h"
+#include "policy/match.h"
 
 /* What is in the open layer becomes part of the tree, so that the head is the present state. */
 static int settle(struct live *l, struct cordon_error *err)
@@ -299,6 +300,23 @@ static int note_committed(int dir, struct identities *committed, const struct co
 	return err_wrap(err, "everything was committed, but that could not be noted");
 }
 
+/* What could not be masked, since it was not there when the command began, is held back here. */
+const char *live_forbids(const void *policy, const char *path)
+{
+	_cleanup_free_ char *inside = NULL;
+	struct policy_verdict verdict;
+	if (asprintf(&inside, "/app/%s", path) < 0) {
+		inside = NULL;
+		return "out of memory";
+	}
+	policy_match_path(policy, inside, ACCESS_WRITE, &verdict);
+	if (verdict.allowed)
+		return NULL;
+	return strcmp(verdict.key, "files.deny") == 0     ? "files.deny of the policy names it"
+	       : strcmp(verdict.key, "files.hidden") == 0 ? "files.hidden of the policy keeps it out"
+	                                                  : "files.write of the policy does not cover it";
+}
+
 static int commit(struct live *l, const struct live_commit *c, struct commit_report *report, struct cordon_error *err)
 {
 	_cleanup_view_ struct view before = {0}, after = {0};
@@ -306,13 +324,15 @@ static int commit(struct live *l, const struct live_commit *c, struct commit_rep
 	struct known known = {0};
 	char room[RECORD_TEMP_MAX] = "";
 	int result = -1;
+	struct cordon_policy *policy = NULL;
 	*report = (struct commit_report){0};
 	if (l->seed < 0) {
 		err_set(err, CORDON_ERR_INPUT, "this sandbox was not seeded from a directory, so there is nothing to commit to");
 		return err_hint(err, "copy files out with: cordon cp ID:/app/FILE .");
 	}
 	_cleanup_fd_ int dir = box_open_dir(&l->store, l->box.id, err);
-	if (dir < 0 || settle(l, err) < 0 || identities_new(&known.base, err) < 0 ||
+	policy = live_policy(&l->box, err);
+	if (!policy || dir < 0 || settle(l, err) < 0 || identities_new(&known.base, err) < 0 ||
 	    gather_identities(l, dir, &known.base, &known.committed, err) < 0 ||
 	    compare(l, "", l->box.head, CHANGES_FILE_TIMES, &before, &after, &changes, err) < 0 ||
 	    (!(c->flags & COMMIT_DRY_RUN) && take_room(dir, known.committed, &changes, room, err) < 0))
@@ -328,6 +348,8 @@ static int commit(struct live *l, const struct live_commit *c, struct commit_rep
 	                                       .paths = c->paths,
 	                                       .force = c->force,
 	                                       .flags = c->flags,
+	                                       .forbids = live_forbids,
+	                                       .policy = policy,
 	                                       .progress = c->progress,
 	                                       .user = c->user};
 	result = commit_run(&request, report, err);
@@ -339,6 +361,7 @@ out:
 	changes_free(&changes);
 	identities_free(known.base);
 	identities_free(known.committed);
+	cordon_policy_free(policy);
 	return result;
 }
 

@@ -186,6 +186,8 @@ void result_fill(struct cordon_exec *e)
 	r->stdout_truncated = e->out.truncated;
 	r->stderr_truncated = e->err_stream.truncated;
 	r->duration_ms = (double)(e->exited ? e->end.duration_us : exec_clock_us() - e->started_us) / 1000;
+	r->denials = e->denials.items;
+	r->denial_count = e->denials.count;
 	fill_usage(e, &watched);
 	fill_reason(e, &watched);
 	fill_weak(e);
@@ -255,6 +257,17 @@ static void transaction_json(struct json *j, const struct cordon_transaction *t)
 	json_end(j);
 }
 
+void denial_json(struct json *j, const struct cordon_denial *d)
+{
+	json_object(j);
+	json_kstr(j, "category", d->category);
+	json_kstr(j, "target", d->target);
+	json_kstr(j, "rule", d->rule);
+	json_kstr(j, "errno", d->errno_name);
+	json_kstr(j, "hint", d->hint);
+	json_end(j);
+}
+
 char *cordon_result_json(const struct cordon_result *r)
 {
 	struct buf b = {.cap = (size_t)4 << 30};
@@ -286,6 +299,8 @@ char *cordon_result_json(const struct cordon_result *r)
 	transaction_json(&j, &r->transaction);
 	json_key(&j, "denials");
 	json_array(&j);
+	for (size_t i = 0; i < r->denial_count; i++)
+		denial_json(&j, &r->denials[i]);
 	json_end(&j);
 	json_kstr(&j, "weak", r->weak);
 	json_kstr(&j, "error", r->error);

@@ -78,8 +78,10 @@ bool exec_succeeded(const struct cordon_exec *e)
 
 bool exec_keeps(const struct cordon_exec *e)
 {
-	if (!e->done || exec_succeeded(e))
-		return e->done;
+	if (!e->done)
+		return false;
+	if (exec_succeeded(e))
+		return e->denials.total == 0 || e->on_denial == TX_KEEP;
 	return (strcmp(e->result.reason, "exit") == 0 ? e->on_exit : e->on_abort) == TX_KEEP;
 }
 

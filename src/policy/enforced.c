@@ -10,22 +10,8 @@
 /* Keys whose default is what the sandbox does anyway, and whose other values nothing holds yet. Whoever builds that takes the key out. */
 static const char *const not_held[] = {
 	"root",
-	"files.read",
-	"files.write",
-	"files.deny",
-	"files.hidden",
 	"network.outbound",
 	"network.inbound",
-	"network.localhost",
-	"process.subprocess",
-	"process.shell",
-	"process.allow",
-	"process.deny",
-	"process.native",
-	"patterns.use",
-	"patterns.add",
-	"patterns.action",
-	"patterns.unproven",
 	"secrets",
 };
 

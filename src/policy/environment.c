@@ -105,6 +105,9 @@ static int build(const struct cordon_policy *p, char *const *host, const char *c
 {
 	if (take_from_host(out, &p->env_allow, host, err) < 0)
 		return -1;
+	if (!p->process.native &&
+	    assign_capped(out, "NODE_OPTIONS=--jitless", err) < 0) /* or Node cannot start; env.set may say otherwise */
+		return -1;
 	for (size_t i = 0; i < p->env_set.count; i++)
 		if (assign_capped(out, p->env_set.items[i], err) < 0)
 			return -1;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/match.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/fs.h"
 #include "base/glob.h"
-#include "base/util.h"
+#include "policy/cover.h"
 #include "policy/maps.h"
 
 const char *const policy_system_paths[] = {
@@ -15,7 +13,13 @@ const char *const policy_system_paths[] = {
 };
 const char *const policy_system_writable[] = {
 	"/dev/null", "/dev/zero", "/dev/full",  "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx",
-	"/dev/pts",  "/dev/fd",   "/dev/stdin", "/dev/stdout", "/dev/stderr",  "/proc",    NULL,
+	"/dev/pts",  "/dev/fd",   "/dev/stdin", "/dev/stdout", "/dev/stderr",  NULL,
+};
+const char *const policy_program_dirs[] = {
+	"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", NULL,
+};
+const char *const policy_brought_paths[] = {
+	"/app", "/home/user", "/tmp", "/var/tmp", "/run", "/dev/shm", NULL,
 };
 const char *const policy_shells[] = {
 	"sh",   "bash", "rbash", "dash", "ash", "zsh", "ksh",    "ksh93", "mksh",  "lksh", "pdksh",   "csh",
@@ -45,73 +49,10 @@ static bool within_any(const char *const *list, const char *path)
 
 /* ---- paths -------------------------------------------------------------------------------------------------------------------- */
 
-/* "X" for "X" "/" "**", which stands for that as well. */
-static bool names_directory(const char *pattern, const char *path)
-{
-	size_t len = strlen(pattern);
-	char directory[GLOB_MAX + 1];
-
-	if (len < 3 || len > GLOB_MAX || strcmp(pattern + len - 3, "/**") != 0)
-		return false;
-	memcpy(directory, pattern, len - 3);
-	directory[len - 3] = '\0';
-	return glob_match(len > 3 ? directory : "/", path);
-}
-
-static bool last_is_wild(const char *pattern)
-{
-	const char *slash = strrchr(pattern, '/');
-
-	return strpbrk(slash ? slash : pattern, "*?") != NULL;
-}
-
-/* Does a directory above the path match? */
-static bool covers_from_above(const char *pattern, const char *path)
-{
-	char above[PATH_MAX];
-	size_t len = strlen(path);
-
-	if (len >= sizeof(above))
-		return false;
-	memcpy(above, path, len + 1);
-	while (len > 0) {
-		while (len > 0 && above[len - 1] != '/')
-			len--;
-		len -= len > 0;
-		above[len] = '\0';
-		if (len > 0 && glob_match(pattern, above))
-			return true;
-	}
-	return glob_match(pattern, "/");
-}
-
-/* wide: what is denied is denied with all that is below it, whatever it looks like. */
-static bool covers(const char *pattern, const char *path, bool wide)
-{
-	return glob_match(pattern, path) || names_directory(pattern, path) ||
-	       ((wide || !last_is_wild(pattern)) && covers_from_above(pattern, path));
-}
-
-/* Where the last name that begins with a dot ends; 0 if there is none. */
-static size_t hidden_part(const char *path)
-{
-	size_t end = 0;
-
-	for (const char *s = path; (s = strstr(s, "/.")); s++)
-		end = (size_t)(s + 1 - path) + strcspn(s + 1, "/");
-	return end;
-}
-
-/* The pattern spells out the path as far as that. */
-static bool spells(const char *pattern, const char *path, size_t len)
-{
-	return strcspn(pattern, "*?") >= len && strncmp(pattern, path, len) == 0 && (pattern[len] == '/' || !pattern[len]);
-}
-
 static bool find_rule(const struct strlist *list, const char *key, const char *path, size_t hidden, struct policy_verdict *out)
 {
 	for (size_t i = 0; i < list->count; i++) {
-		if (!covers(list->items[i], path, !out->allowed) || (hidden > 0 && !spells(list->items[i], path, hidden)))
+		if (!cover_path(list->items[i], path, !out->allowed) || (hidden > 0 && !cover_spells(list->items[i], path, hidden)))
 			continue;
 		out->key = key;
 		out->rule = list->items[i];
@@ -123,14 +64,12 @@ static bool find_rule(const struct strlist *list, const char *key, const char *p
 
 static bool is_system(const char *path, enum policy_access access)
 {
-	if (strcmp(path, "/") == 0)
-		return access != ACCESS_WRITE;
 	return within_any(access == ACCESS_WRITE ? policy_system_writable : policy_system_paths, path);
 }
 
 static void match_files(const struct cordon_policy *p, const char *path, enum policy_access access, struct policy_verdict *out)
 {
-	const size_t hidden = p->files.hidden ? 0 : hidden_part(path);
+	const size_t hidden = p->files.hidden ? 0 : cover_hidden_part(path);
 	const bool write = access == ACCESS_WRITE;
 
 	decide(out, false, "files.deny", "it is denied by name");
@@ -157,17 +96,26 @@ void policy_match_path(const struct cordon_policy *p, const char *path, enum pol
 
 /* ---- programs ----------------------------------------------------------------------------------------------------------------- */
 
+/*
+ * A name stands for a program of the system or of a toolchain, not for whatever has that name: a copy that a command brings along must not run because it
+ * is called git.
+ */
+static bool rule_matches(const char *rule, const char *path, bool wide)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (rule[0] == '/')
+		return cover_path(rule, path, wide);
+	return strcmp(rule, "*") == 0 || (!within_any(policy_brought_paths, path) && glob_match(rule, slash ? slash + 1 : path));
+}
+
 static bool find_program(const struct strlist *list, const char *key, const char *path, struct policy_verdict *out)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-
 	for (size_t i = 0; i < list->count; i++) {
-		const char *rule = list->items[i];
-
-		if (rule[0] == '/' ? !covers(rule, path, !out->allowed) : !glob_match(rule, name))
+		if (!rule_matches(list->items[i], path, !out->allowed))
 			continue;
 		out->key = key;
-		out->rule = rule;
+		out->rule = list->items[i];
 		out->index = i;
 		return true;
 	}
@@ -181,13 +129,20 @@ void policy_match_program(const struct cordon_policy *p, const char *path, struc
 	decide(out, false, "process.deny", "it is denied by name: neither run nor read");
 	if (find_program(&p->process.deny, "process.deny", path, out))
 		return;
-	if (!p->process.shell && in_list(policy_shells, slash ? slash + 1 : path)) {
+	if (!p->process.shell && !within_any(policy_brought_paths, path) && in_list(policy_shells, slash ? slash + 1 : path)) {
 		decide(out, false, "process.shell", "it is a shell");
 		return;
 	}
 	decide(out, true, "process.allow", "a rule allows it");
 	if (!find_program(&p->process.allow, "process.allow", path, out))
 		decide(out, false, "process.allow", "no rule lists it: neither run nor read");
+	else if (!p->process.native && within_any(policy_brought_paths, path))
+		decide(out, false, "process.native", "nothing runs from where files can be written");
+}
+
+bool policy_runs_anything(const struct cordon_policy *p)
+{
+	return strlist_has(&p->process.allow, "*");
 }
 
 /* ---- hosts -------------------------------------------------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
  * everything; files.write allows reading, too. What the system consists of (policy_system_paths) can be read without a rule. With files.hidden false, wildcards of files.read and files.write do not match
  * names that begin with a dot: every such name of the path must be spelled out in the pattern, before its first wildcard.
  *
- * Programs. A rule without a slash is matched with the file's name, one with slashes with its path. process.deny wins over process.allow;
- * process.shell false denies the shells (policy_shells).
+ * Programs. A rule without a slash is matched with the file's name, where commands can write nothing (what they bring along does not run for its name); one
+ * with slashes is matched with the path. process.deny wins over process.allow; process.shell false denies the shells (policy_shells).
  *
  * Hosts. network.deny wins over network.outbound; the sandbox's own loopback is a matter of network.localhost alone.
  */
@@ -39,8 +39,14 @@ void policy_match_host(const struct cordon_policy *p, const struct host_target *
 
 /* Trees that every program needs to start at all. NULL-terminated. */
 extern const char *const policy_system_paths[];
-/* Those of them (devices, terminals, the process's own entries in /proc) that can be written without a rule. NULL-terminated. */
+/* Those of them (devices, terminals) that can be written without a rule; nothing in /proc can, with or without one. NULL-terminated. */
 extern const char *const policy_system_writable[];
+/* Where programs lie inside; some may be links to others. NULL-terminated. */
+extern const char *const policy_program_dirs[];
+/* Trees of the sandbox that commands can write to: programs there are what somebody brought. NULL-terminated. */
+extern const char *const policy_brought_paths[];
+/* process.allow names no program, but "*". */
+bool policy_runs_anything(const struct cordon_policy *p);
 /* File names of shells. NULL-terminated. */
 extern const char *const policy_shells[];
 

@@ -15,10 +15,6 @@
 #define PROGRAMS_MAX ((size_t)65536)
 #define NAMED_MAX 4 /* other names in a message */
 
-const char *const policy_program_dirs[] = {
-	"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", NULL,
-};
-
 struct program {
 	dev_t dev;
 	ino_t ino;

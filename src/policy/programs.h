@@ -8,9 +8,6 @@
 
 #include "policy/load.h"
 
-/* Where programs lie inside, for files that go by several names. NULL-terminated. */
-extern const char *const policy_program_dirs[];
-
 /*
  * Looks at the programs in these directories below `root` (NULL: this machine's own). A denied file that process.allow lists by another name, or that is
  * also the shell `sh` although shells may run, is a problem: nothing would work as it reads. Other names that go with a denied file are

@@ -8,14 +8,17 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/util.h"
+#include "policy/cover.h"
 #include "sandbox/confine.h"
 #include "sandbox/create.h"
+#include "sandbox/expand.h"
 #include "sandbox/init.h"
 #include "sandbox/landlock.h"
 #include "sandbox/mounts.h"
@@ -88,19 +91,102 @@ static int pin_cpus(uint64_t milli, struct cordon_error *err)
 	return 0;
 }
 
-int birth_ruleset(const struct sandbox_spec *spec, struct cordon_error *err)
+/* ---- Landlock ----------------------------------------------------------------------------------------------------------------- */
+
+#define MAX_FOUND 65536
+
+struct rules {
+	struct landlock_rule *items;
+	size_t count, size;
+	struct landlock_rule like; /* what those that are being found are to be */
+	bool trees;                /* directories are meant, too, with all that is in them */
+};
+
+static int add_rule(struct rules *r, const char *path, struct cordon_error *err)
 {
+	if (r->count == r->size) {
+		size_t size = r->size ? r->size * 2 : 64;
+		struct landlock_rule *more = realloc(r->items, size * sizeof(*more));
+		if (!more)
+			return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+		r->items = more;
+		r->size = size;
+	}
+	r->items[r->count] = r->like;
+	r->items[r->count++].path = path;
+	return 0;
+}
+
+static int found_rule(void *arg, const struct expand_entry *e, struct cordon_error *err)
+{
+	struct rules *r = arg;
+	if (e->is_dir && !r->trees)
+		return 0;
+	if (r->count >= MAX_FOUND)
+		return err_set(err, CORDON_ERR_INPUT, "the policy's patterns match more than %d files", MAX_FOUND);
+	char *path = strdup(e->path);
+	if (!path || add_rule(r, path, err) < 0) {
+		free(path);
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	}
+	return 0;
+}
+
+static int find_rules(struct rules *r, const struct access_rule *rule, struct cordon_error *err)
+{
+	_cleanup_fd_ int root = openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *pattern = rule->pattern;
+	const struct expand x = {
+		.root = root,
+		.start = rule->path[1] ? rule->path + 1 : ".",
+		.name = rule->path,
+		.patterns = {&pattern, 1},
+		.within = !cover_is_tree(pattern),
+		.found = found_rule,
+		.arg = r,
+	};
+	r->trees = !x.within;
+	return root < 0 ? err_sys(err, "cannot open the root") : expand(&x, err);
+}
+
+static int ruleset(const struct sandbox_spec *spec, struct cordon_error *err)
+{
+	struct rules r = {0}, found = {0};
+	int fd = 0;
+	for (uint32_t i = 0; i < spec->rule_count && fd == 0; i++) {
+		const struct access_rule *rule = &spec->rules[i];
+		r.like = found.like = (struct landlock_rule){.access = (__typeof__(r.like.access))rule->access, .optional = true};
+		fd = rule->pattern ? find_rules(&found, rule, err) : add_rule(&r, rule->path, err);
+	}
+	for (size_t i = 0; i < found.count && fd == 0; i++) {
+		r.like = found.items[i];
+		fd = add_rule(&r, found.items[i].path, err);
+	}
+	if (fd == 0)
+		fd = landlock_ruleset(r.items, r.count, err);
+	for (size_t i = 0; i < found.count; i++)
+		free((char *)(uintptr_t)found.items[i].path);
+	free(found.items);
+	free(r.items);
+	return fd;
+}
+
+int birth_ruleset(const struct sandbox_spec *spec, const struct idmap *ids, struct cordon_error *err)
+{
+	const bool as_user = (spec->flags & SPEC_PERMITS) && ids->mode != IDMAP_SELF;
 	if (spec->weaken & WEAKEN_LANDLOCK)
 		return -1;
-	_cleanup_free_ struct landlock_rule *rules = calloc(spec->rule_count + 1, sizeof(*rules));
-	if (!rules)
-		return err_sys(err, "cannot build the Landlock rules");
-	for (uint32_t i = 0; i < spec->rule_count; i++) {
-		rules[i].path = spec->rules[i].path;
-		rules[i].access = (__typeof__(rules[i].access))spec->rules[i].access;
-		rules[i].optional = true;
+	if (as_user) { /* init has no right of its own to look into the user's directories */
+		setfsgid(ids->gid);
+		setfsuid(ids->uid);
 	}
-	return landlock_ruleset(rules, spec->rule_count, err);
+	int fd = ruleset(spec, err);
+	if (as_user) {
+		setfsuid(geteuid());
+		setfsgid(getegid());
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* the change of ids took it away */
+	}
+	return fd;
 }
 
 /* What the watcher has to look at can only be opened in here, and the way back into a sandbox that lives on. */
@@ -151,7 +237,12 @@ static int prepare(const struct birth *b, struct init_config *config, struct cor
 	if (!(spec->weaken & WEAKEN_SECCOMP)) {
 		unsigned flags = (b->limits->cpu == LIMIT_RLIMIT ? SECCOMP_PIN_CPUS : 0) | (mounts_writable(spec) ? SECCOMP_NO_SETID : 0);
 		config->renames = renames_needed(spec);
-		if (seccomp_compile(flags | (config->renames ? SECCOMP_NOTIFY : 0), &program, err) < 0)
+		flags |= (config->renames ? SECCOMP_NOTIFY : 0) | (spec->flags & SPEC_LISTED ? SECCOMP_LISTED : 0);
+		if (spec->flags & SPEC_NO_NATIVE)
+			flags |= SECCOMP_NO_NATIVE | (confine_has_no_exec_gain() ? SECCOMP_MDWE : 0);
+		config->supervisor_filter = (flags & ~(unsigned)SECCOMP_NOTIFY) | SECCOMP_READER;
+		flags |= SECCOMP_TRACE | (spec->flags & SPEC_NO_SUBPROCESS ? SECCOMP_ALONE : 0);
+		if (seccomp_compile(flags, &program, err) < 0)
 			return -1;
 		config->seccomp = &program;
 	}
@@ -167,7 +258,7 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 	if (receive_sources(b, &none, err) < 0)
 		return -1;
 	/* now, not sooner: until its word is given, the launcher has better use for the other CPU */
-	if (own_network && namespaces_network_begin(err) < 0)
+	if (own_network && namespaces_network_begin(!(spec->flags & SPEC_NO_LOOPBACK), err) < 0)
 		return -1;
 	if (become_root_inside(b->ids, spec->weaken, err) < 0)
 		return -1;
@@ -185,8 +276,12 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 		return -1;
 	if ((spec->flags & SPEC_LIVE) && mounts_open_trees(config->trees, err) < 0)
 		return -1;
+	if ((spec->flags & SPEC_PERMITS) && landlock_abi() == 0) {
+		err_set(err, CORDON_ERR_WEAK_HOST, "Landlock is missing: nothing would hold the policy's files.* and process.*");
+		return err_hint(err, "boot with lsm=…,landlock (Linux 5.13 or later)");
+	}
 	if (landlock_abi() > 0) {
-		config->landlock_fd = birth_ruleset(spec, err);
+		config->landlock_fd = birth_ruleset(spec, b->ids, err);
 		if (config->landlock_fd < 0 && !(spec->weaken & WEAKEN_LANDLOCK))
 			return -1;
 	}
@@ -196,7 +291,7 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 /* Last, when nothing more has to be set up. */
 static int lock_down(struct birth *b, struct init_config *config, struct cordon_error *err)
 {
-	const uint64_t keep = 1ull << CAP_KILL | 1ull << CAP_SETUID | 1ull << CAP_SETGID | (config->renames ? 1ull << CAP_SYS_PTRACE : 0);
+	const uint64_t keep = 1ull << CAP_KILL | 1ull << CAP_SETUID | 1ull << CAP_SETGID | (config->seccomp ? 1ull << CAP_SYS_PTRACE : 0);
 	int null = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
 	for (int i = 0; i < 3; i++)
 		if (null < 0 || dup2(null, i) < 0)
@@ -227,10 +322,9 @@ _Noreturn void birth_run(struct birth *b)
 		.ids = *b->ids,
 		.disk = b->spec->disk,
 		.data_limit = b->limits->memory == LIMIT_RLIMIT ? b->spec->memory : 0,
-		/* as a user init and the watcher have the same id as the commands and count as two of them */
-		.proc_limit = b->limits->pids == LIMIT_RLIMIT
-	                              ? b->spec->pids + (b->ids->mode == IDMAP_SELF ? 2 : 0) + renames_needed(b->spec)
-	                              : 0,
+		/* the supervisor has the same id as the commands, and as a user init and the watcher have it, too: they count among them */
+		.proc_limit = b->limits->pids == LIMIT_RLIMIT ? b->spec->pids + (b->ids->mode == IDMAP_SELF ? 3 : 1) : 0,
+		.flags = b->spec->flags,
 		.weaken = b->spec->weaken,
 	};
 	die_with_launcher();

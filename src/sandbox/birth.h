@@ -22,7 +22,7 @@ struct birth {
 /* Runs in the new process and becomes its init; a failure is reported over sock. */
 _Noreturn void birth_run(struct birth *b);
 
-/* The Landlock ruleset that the spec asks for, over the paths as they are now; a descriptor. */
-int birth_ruleset(const struct sandbox_spec *spec, struct cordon_error *err);
+/* The Landlock ruleset that the spec asks for, over the paths as they are now and as the sandbox's user finds them; a descriptor. */
+int birth_ruleset(const struct sandbox_spec *spec, const struct idmap *ids, struct cordon_error *err);
 
 #endif

@@ -98,6 +98,22 @@ int confine_rlimits(const struct confine_limits *l)
 	return 0;
 }
 
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE 65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#define PR_GET_MDWE 66
+#endif
+
+bool confine_has_no_exec_gain(void)
+{
+	return prctl(PR_GET_MDWE, 0, 0, 0, 0) >= 0;
+}
+
+int confine_no_exec_gain(void)
+{
+	return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0 ? -errno : 0;
+}
+
 static int close_range_(unsigned first, unsigned last)
 {
 	return syscall(SYS_close_range, first, last, 0u) < 0 ? -errno : 0;

@@ -23,6 +23,13 @@ struct confine_limits {
 };
 int confine_rlimits(const struct confine_limits *l);
 
+/*
+ * For this process and all that it becomes: memory that was not executable when it was mapped never will be, and none is writable and executable
+ * (PR_SET_MDWE, Linux 6.3). confine_has_no_exec_gain(): the kernel has it. 0 or -errno.
+ */
+bool confine_has_no_exec_gain(void);
+int confine_no_exec_gain(void);
+
 /* Closes every descriptor from `first` up. 0 or -errno. */
 int confine_close_from(unsigned first);
 

@@ -4,9 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/capability.h>
-#include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/fsuid.h>
@@ -29,43 +28,16 @@
 #include "base/fs.h"
 #include "base/util.h"
 #include "sandbox/birth.h"
-#include "sandbox/confine.h"
-#include "sandbox/landlock.h"
+#include "sandbox/command.h"
+#include "sandbox/init_parts.h"
 #include "sandbox/reaper.h"
-#include "sandbox/renames.h"
 #include "sandbox/spec.h"
+#include "sandbox/supervisor.h"
+#include "sandbox/trace.h"
 #include "sandbox/wire.h"
 
-#define MAX_EXECS 64
 #define KILL_PASSES 16
-#define MAX_SUPERVISORS 3 /* of one exec, if the command kills them */
-
-struct running {
-	int sock;  /* the exec's own; closed by the library to end it */
-	pid_t pid; /* 0: free slot; also its session and process group */
-	uint64_t started_us, deadline_us;
-	bool exited, timed_out, cancelled;
-	bool reaped; /* the reaper is gone */
-	int status;
-	pid_t reaper;             /* tracked execs: whose child the command is; 0: ours */
-	int words;                /* the reaper's pipe; -1: none */
-	int starting;             /* the pipe that closes when the exec succeeded; -1 once it has */
-	int terminal;             /* master side, to be sent with the word that it runs; -1: none */
-	int listener;             /* where its renames wait for a supervisor (renames.h); -1: none */
-	int rules;                /* the Landlock ruleset it was started with, for the supervisor; -1: none */
-	pid_t supervisor;         /* 0: none yet, or killed */
-	unsigned supervisors;     /* how many there were */
-	char name[128], cwd[128]; /* for the message if it does not start */
-};
-
-struct init {
-	struct init_config *config;
-	struct running execs[MAX_EXECS];
-	unsigned active;
-	uint64_t cpu_us, maxrss_kb; /* of everything reaped */
-	int signals;                /* signalfd for SIGCHLD */
-	int rename_lock;            /* for the supervisors of renames, -1: not made yet */
-};
+#define CLOSING_US 1000000u /* what a supervisor has at the end to tell what it knows */
 
 static uint64_t now_us(void)
 {
@@ -83,203 +55,6 @@ static void report_error(int sock, const struct cordon_error *e)
 }
 
 /* ---- starting a command ------------------------------------------------------------------------------------------------------ */
-
-enum stage {
-	STAGE_NONE,
-	STAGE_SESSION,
-	STAGE_TERMINAL,
-	STAGE_LIMITS,
-	STAGE_USER,
-	STAGE_CAPS,
-	STAGE_CWD,
-	STAGE_LANDLOCK,
-	STAGE_SECCOMP,
-	STAGE_EXEC
-};
-
-static const char *const stage_names[] = {
-	[STAGE_NONE] = "start",
-	[STAGE_SESSION] = "make a session",
-	[STAGE_TERMINAL] = "set up standard input and output",
-	[STAGE_LIMITS] = "set resource limits",
-	[STAGE_USER] = "change to the unprivileged user",
-	[STAGE_CAPS] = "drop capabilities",
-	[STAGE_CWD] = "enter the working directory",
-	[STAGE_LANDLOCK] = "apply Landlock",
-	[STAGE_SECCOMP] = "load the system call filter",
-	[STAGE_EXEC] = "execute",
-};
-
-/* What the child gets, and what it writes into the pipe if something goes wrong. */
-struct launch {
-	const struct init_config *config;
-	const struct exec_spec *spec;
-	int stdio[3];
-	int tty; /* slave side, -1: none */
-	int report;
-};
-
-struct failure {
-	enum stage stage;
-	int error;
-};
-
-static int child_stdio(const struct launch *l)
-{
-	if (l->tty >= 0) {
-		if (ioctl(l->tty, TIOCSCTTY, 0) < 0)
-			return -errno;
-		for (int i = 0; i < 3; i++)
-			if (dup2(l->tty, i) < 0)
-				return -errno;
-		return 0;
-	}
-	/* all three lie above 2 (descriptors 0-2 of init are taken), so no dup2 overwrites a source */
-	for (int i = 0; i < 3; i++)
-		if (dup2(l->stdio[i], i) < 0)
-			return -errno;
-	return 0;
-}
-
-static int child_limits(const struct launch *l)
-{
-	const struct init_config *c = l->config;
-	const struct confine_limits limits = {.files = l->spec->files, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
-	return confine_rlimits(&limits);
-}
-
-/* Raw system calls: the C library's wrappers would try to do this for every thread. */
-static int child_user(const struct init_config *c)
-{
-	if (c->ids.mode == IDMAP_SELF)
-		return 0;
-	if ((c->weaken & WEAKEN_CAPS) && prctl(PR_SET_SECUREBITS, SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
-		return -errno;
-	/* without a user namespace (weakened builds only) the host's ids are used as they would be mapped */
-	uint32_t shift = (c->weaken & WEAKEN_USERNS) && c->ids.mode == IDMAP_RANGE ? c->ids.base : 0;
-	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, c->ids.gid + shift, c->ids.gid + shift, c->ids.gid + shift) < 0 ||
-	    syscall(SYS_setresuid, c->ids.uid + shift, c->ids.uid + shift, c->ids.uid + shift) < 0)
-		return -errno;
-	return 0;
-}
-
-static int child_capabilities(const struct init_config *c)
-{
-	if (c->weaken & WEAKEN_CAPS)
-		return confine_keep_all_capabilities();
-	return confine_capabilities(0);
-}
-
-/* As execvpe(3), but on our small stack and with the PATH of the new environment. */
-static int child_exec(const struct exec_spec *s)
-{
-	char *const *argv = (char *const *)(const void *)s->argv.items;
-	char *const *envp = (char *const *)(const void *)s->env.items;
-	const char *file = argv[0], *path = "/usr/local/bin:/usr/bin:/bin";
-	char full[4096];
-	int seen = ENOENT;
-
-	if (strchr(file, '/')) {
-		execve(file, argv, envp);
-		return -errno;
-	}
-	for (uint32_t i = 0; i < s->env.count; i++)
-		if (strncmp(s->env.items[i], "PATH=", 5) == 0)
-			path = s->env.items[i] + 5;
-	for (const char *p = path; *file && p; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
-		size_t n = strcspn(p, ":"), name = strlen(file);
-		if (n == 0 || n + 1 + name >= sizeof(full)) /* an empty entry would mean the working directory */
-			continue;
-		memcpy(full, p, n);
-		full[n] = '/';
-		memcpy(full + n + 1, file, name + 1);
-		execve(full, argv, envp);
-		if (errno != ENOENT && errno != ENOTDIR)
-			seen = errno;
-		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
-			break;
-	}
-	return -seen;
-}
-
-_Noreturn static void fail(const struct launch *l, enum stage stage, int error)
-{
-	const struct failure f = {stage, -error};
-	_exit(write(l->report, &f, sizeof(f)) == (ssize_t)sizeof(f) ? 127 : 126);
-}
-
-/* All descriptors but the standard ones and the pipe, which exec closes. */
-static int child_descriptors(struct launch *l)
-{
-	if (dup3(l->report, 3, O_CLOEXEC) < 0 && l->report != 3)
-		return -errno;
-	l->report = 3;
-	return confine_close_from(4);
-}
-
-_Noreturn static void child_main(struct launch *l)
-{
-	const struct init_config *c = l->config;
-	sigset_t none;
-	int r;
-
-	if (setsid() < 0)
-		fail(l, STAGE_SESSION, -errno);
-	if ((r = child_stdio(l)) < 0)
-		fail(l, STAGE_TERMINAL, r);
-	if ((r = child_limits(l)) < 0)
-		fail(l, STAGE_LIMITS, r);
-	if ((r = child_user(c)) < 0)
-		fail(l, STAGE_USER, r);
-	if ((r = child_capabilities(c)) < 0)
-		fail(l, STAGE_CAPS, r);
-	if (chdir(l->spec->cwd) < 0)
-		fail(l, STAGE_CWD, -errno);
-	umask(022);
-	if (c->landlock_fd >= 0 && (r = landlock_restrict(c->landlock_fd)) < 0)
-		fail(l, STAGE_LANDLOCK, r);
-	if ((r = child_descriptors(l)) < 0)
-		fail(l, STAGE_TERMINAL, r);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (c->seccomp && (r = c->renames ? renames_load(c->seccomp, l->report) : seccomp_load(c->seccomp)) < 0)
-		fail(l, STAGE_SECCOMP, r);
-	fail(l, STAGE_EXEC, child_exec(l->spec));
-}
-
-/* The supervisor of an exec's renames: the command's user and limits, and the right to read its memory. */
-_Noreturn static void supervisor_main(const struct init *in, const struct running *e)
-{
-	const struct init_config *c = in->config;
-	/* no limit of its own on memory: it is our code, which needs little; the watcher counts it with the rest */
-	const struct confine_limits limits = {.files = 1024, .disk = c->disk, .procs = c->proc_limit};
-	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || child_user(c) < 0 || confine_capabilities(1ull << CAP_SYS_PTRACE) < 0 ||
-	    confine_rlimits(&limits) < 0)
-		_exit(1);
-	renames_supervise(e->listener, e->rules, in->rename_lock, c->seccomp, e->supervisors > 0);
-}
-
-/* A rename waits, or (no POLLIN) nobody is left who could make one. */
-static void supervise(struct init *in, struct running *e, short revents)
-{
-	if (!(revents & POLLIN)) {
-		cleanup_fd(&e->listener);
-		e->listener = -1;
-		return;
-	}
-	if (in->rename_lock < 0)
-		in->rename_lock = (int)syscall(SYS_memfd_create, "renames", 1u /* MFD_CLOEXEC */);
-	const bool confinable = e->rules >= 0 || in->config->landlock_fd < 0;
-	pid_t pid = confinable && e->supervisors < MAX_SUPERVISORS ? fork() : -1;
-	if (pid == 0)
-		supervisor_main(in, e);
-	if (pid < 0) {
-		renames_decline(e->listener);
-		return;
-	}
-	e->supervisor = pid;
-	e->supervisors++;
-}
 
 /* A terminal of the sandbox's own devpts; the slave belongs to the user. */
 static int open_terminal(const struct init_config *c, const struct exec_spec *s, int *slave, struct cordon_error *err)
@@ -301,22 +76,6 @@ static int open_terminal(const struct init_config *c, const struct exec_spec *s,
 	return steal_fd(&master);
 }
 
-static void exec_failure(const struct running *e, const struct failure *f, const char *cwd, struct cordon_error *err)
-{
-	errno = f->error;
-	if (f->stage == STAGE_EXEC && (f->error == ENOENT || f->error == ENOTDIR)) {
-		err_set(err, CORDON_ERR_NOT_FOUND, "%s: not found", e->name);
-		if (!strchr(e->name, '/'))
-			err_hint(err, "the sandbox sees /usr, /bin and /lib of the host, and its PATH is set by the policy");
-	} else if (f->stage == STAGE_EXEC) {
-		err_set(err, CORDON_ERR_NOT_RUNNABLE, "%s: cannot be executed: %s", e->name, strerror(f->error));
-	} else if (f->stage == STAGE_CWD) {
-		err_set(err, CORDON_ERR_INPUT, "cannot enter working directory %s: %s", cwd, strerror(f->error));
-	} else {
-		err_sys(err, "cannot %s", f->stage < ARRAY_SIZE(stage_names) ? stage_names[f->stage] : "start");
-	}
-}
-
 static int start(struct init *in, const struct exec_spec *s, struct wire_msg *msg, struct cordon_error *err)
 {
 	struct running *slot = NULL;
@@ -326,7 +85,7 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	if (!slot)
 		return err_set(err, CORDON_ERR_INPUT, "at most %d commands can run in one sandbox at a time", MAX_EXECS);
 
-	struct launch l = {.config = in->config, .spec = s, .tty = -1};
+	struct command l = {.config = in->config, .spec = s, .tty = -1};
 	_cleanup_fd_ int master = -1, slave = -1;
 	if (s->tty) {
 		master = open_terminal(in->config, s, &slave, err);
@@ -339,9 +98,8 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 		memcpy(l.stdio, msg->fds + 1, sizeof(l.stdio));
 	}
 	int report[2], words[2] = {-1, -1};
-	if (in->config->renames ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, report) < 0
-	                        : pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
-		return err_sys(err, "pipe");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, report) < 0)
+		return err_sys(err, "socketpair");
 	if (s->tracked && pipe2(words, O_CLOEXEC | O_NONBLOCK) < 0) {
 		close(report[0]);
 		close(report[1]);
@@ -354,7 +112,7 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 		if (s->tracked)
 			reaper_become(words[1]);
 		l.report = report[1];
-		child_main(&l);
+		command_become(&l);
 	}
 	close(report[1]);
 	cleanup_fd(&words[1]);
@@ -371,7 +129,8 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	                         .starting = report[0],
 	                         .terminal = steal_fd(&master),
 	                         .listener = -1,
-	                         .rules = in->config->renames ? fcntl(in->config->landlock_fd, F_DUPFD_CLOEXEC, 0) : -1};
+	                         .leash = -1,
+	                         .rules = fcntl(in->config->landlock_fd, F_DUPFD_CLOEXEC, 0)};
 	slot->deadline_us = s->timeout_ms ? started + s->timeout_ms * 1000 : UINT64_MAX;
 	snprintf(slot->name, sizeof(slot->name), "%s", s->argv.items[0]);
 	snprintf(slot->cwd, sizeof(slot->cwd), "%s", s->cwd);
@@ -387,23 +146,25 @@ static void free_slot(struct init *in, struct running *e)
 	cleanup_fd(&e->words);
 	cleanup_fd(&e->listener);
 	cleanup_fd(&e->rules);
+	cleanup_fd(&e->leash);
 	if (e->supervisor)
 		kill(e->supervisor, SIGKILL);
+	if (e->traces)
+		munmap(e->traces, sizeof(*e->traces));
 	*e = (struct running){0};
 	if (--in->active == 0)
 		in->cpu_us = in->maxrss_kb = 0;
 }
 
-/* The pipe has something: the end of file (it runs) or why not. False if the exec is gone. */
-static bool started(struct init *in, struct running *e)
+bool init_started(struct init *in, struct running *e)
 {
-	struct failure f;
-	ssize_t n = in->config->renames ? renames_receive(e->starting, &f, sizeof(f), &e->listener) : read(e->starting, &f, sizeof(f));
+	struct command_failure f;
+	ssize_t n = supervisor_receive(e->starting, &f, sizeof(f), &e->listener);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n == (ssize_t)sizeof(f)) {
 		struct cordon_error err = {0};
-		exec_failure(e, &f, e->cwd, &err);
+		command_failed(&f, e->name, e->cwd, &err);
 		report_error(e->sock, &err);
 		if (e->reaper)
 			kill(e->reaper, SIGKILL);
@@ -414,6 +175,7 @@ static bool started(struct init *in, struct running *e)
 	}
 	cleanup_fd(&e->starting);
 	e->starting = -1;
+	e->untraced = e->listener < 0;
 	wire_send(e->sock, WIRE_STARTED, NULL, &e->terminal, e->terminal >= 0 ? 1 : 0, NULL);
 	cleanup_fd(&e->terminal);
 	e->terminal = -1;
@@ -505,6 +267,24 @@ static void kill_tree(struct init *in, const struct running *e)
 			; /* again for those that were being forked */
 }
 
+/* Whatever was not sent yet, and then the last word. Called again when the library has read, until all is said. */
+static void report_end(struct init *in, struct running *e)
+{
+	_cleanup_buf_ struct buf b = {0};
+	const uint64_t lost = e->lost + (e->traces ? e->traces->lost : 0);
+	size_t sent = 0;
+	if (e->traces && !trace_send(e->sock, e->traces, &sent))
+		return;
+	if (lost || e->untraced) {
+		trace_put_lost(&b, e->traces ? e->traces->seq + 1 : 1, lost);
+		wire_send(e->sock, WIRE_TRACE, &b, NULL, 0, NULL);
+		b.len = 0;
+	}
+	buf_add(&b, &e->end, sizeof(e->end));
+	wire_send(e->sock, WIRE_EXITED, &b, NULL, 0, NULL);
+	free_slot(in, e);
+}
+
 static void finish(struct init *in, struct running *e)
 {
 	struct rusage ru;
@@ -521,7 +301,7 @@ static void finish(struct init *in, struct running *e)
 			if (pid > 0)
 				reap(in, pid, status, &ru);
 	}
-	struct exited_msg m = {
+	e->end = (struct exited_msg){
 		.status = e->status,
 		.timed_out = e->timed_out,
 		.cancelled = e->cancelled,
@@ -529,10 +309,31 @@ static void finish(struct init *in, struct running *e)
 		.duration_us = now_us() - e->started_us,
 		.maxrss_kb = in->maxrss_kb,
 	};
-	_cleanup_buf_ struct buf b = {0};
-	buf_add(&b, &m, sizeof(m));
-	wire_send(e->sock, WIRE_EXITED, &b, NULL, 0, NULL);
-	free_slot(in, e);
+	if (e->traces)
+		trace_close(e->traces, now_us());
+	e->reporting = true;
+	report_end(in, e);
+}
+
+/* The command has ended. Its supervisor, if there is one, has a moment to tell what it knows; when it is gone the rest is ended. */
+static void ended(struct init *in, struct running *e)
+{
+	if (!e->supervisor) {
+		finish(in, e);
+	} else if (!e->closing_us) {
+		e->closing_us = now_us() + CLOSING_US;
+		cleanup_fd(&e->leash);
+		e->leash = -1;
+	}
+}
+
+/* It takes too long: it was stopped, perhaps. But it may also have to wait until the library reads. */
+static void hurry_supervisor(struct running *e, uint64_t now)
+{
+	struct pollfd p = {.fd = e->sock, .events = POLLOUT};
+	if (poll(&p, 1, 0) != 0)
+		kill(e->supervisor, SIGKILL);
+	e->closing_us = now + CLOSING_US;
 }
 
 static void reap_all(struct init *in)
@@ -550,8 +351,8 @@ static void reap_all(struct init *in)
 		reap(in, pid, status, &ru);
 	for (size_t i = 0; i < MAX_EXECS; i++) {
 		struct running *e = &in->execs[i];
-		if (e->pid && e->exited && (e->starting < 0 || started(in, e)))
-			finish(in, e);
+		if (e->pid && e->exited && !e->reporting && (e->starting < 0 || init_started(in, e)))
+			ended(in, e);
 	}
 }
 
@@ -561,6 +362,11 @@ static int expire(struct init *in)
 	uint64_t now = now_us(), next = UINT64_MAX;
 	for (size_t i = 0; i < MAX_EXECS; i++) {
 		struct running *e = &in->execs[i];
+		if (e->pid && e->closing_us && !e->reporting) {
+			if (e->closing_us <= now)
+				hurry_supervisor(e, now);
+			next = MIN(next, e->closing_us);
+		}
 		if (!e->pid || e->exited)
 			continue;
 		if (e->deadline_us <= now) {
@@ -582,7 +388,7 @@ static int refresh_rules(struct init_config *c, struct cordon_error *err)
 {
 	if (!c->rules || c->landlock_fd < 0)
 		return 0;
-	int fd = birth_ruleset(c->rules, err);
+	int fd = birth_ruleset(c->rules, &c->ids, err);
 	if (fd < 0)
 		return -1;
 	close(c->landlock_fd);
@@ -614,7 +420,9 @@ static void handle_running(struct init *in, struct running *e)
 	_cleanup_msg_ struct wire_msg msg;
 	uint32_t signo;
 	int r = wire_recv(e->sock, &msg, NULL);
-	if (r > 0 && msg.type == WIRE_SIGNAL && fixed_decode(msg.body, msg.len, &signo, sizeof(signo), NULL) == 0) {
+	if (e->exited) { /* too late */
+		e->cancelled = e->cancelled || r == 0;
+	} else if (r > 0 && msg.type == WIRE_SIGNAL && fixed_decode(msg.body, msg.len, &signo, sizeof(signo), NULL) == 0) {
 		if (signo < 65)
 			kill(-e->pid, (int)signo);
 	} else if (r == 0 || (r > 0 && msg.type == WIRE_CANCEL)) {
@@ -640,9 +448,10 @@ static void turn(struct init *in)
 	p[1] = (struct pollfd){.fd = in->signals, .events = POLLIN};
 	for (size_t i = 0; i < MAX_EXECS; i++) {
 		struct running *e = &in->execs[i];
-		if (e->pid && !e->cancelled) {
+		if (e->pid && (!e->cancelled || e->reporting)) {
 			who[n - 2] = e;
-			p[n++] = (struct pollfd){.fd = e->sock, .events = POLLIN};
+			p[n++] = (struct pollfd){.fd = e->sock,
+			                         .events = (short)((e->cancelled ? 0 : POLLIN) | (e->reporting ? POLLOUT : 0))};
 		}
 		if (e->pid && e->starting >= 0) {
 			who[n - 2] = e;
@@ -652,7 +461,7 @@ static void turn(struct init *in)
 			who[n - 2] = e;
 			p[n++] = (struct pollfd){.fd = e->words, .events = POLLIN};
 		}
-		if (e->pid && e->listener >= 0 && !e->supervisor) {
+		if (e->pid && e->listener >= 0 && !e->supervisor && !e->exited) {
 			who[n - 2] = e;
 			p[n++] = (struct pollfd){.fd = e->listener, .events = POLLIN};
 		}
@@ -669,9 +478,13 @@ static void turn(struct init *in)
 		if (p[i].fd == e->words)
 			ended = true;
 		else if (p[i].fd == e->listener)
-			supervise(in, e, p[i].revents);
+			init_supervise(in, e, p[i].revents);
 		else if (p[i].fd == e->starting)
-			started(in, e);
+			init_started(in, e);
+		else if (p[i].revents & POLLIN)
+			handle_running(in, e);
+		else if (e->reporting)
+			report_end(in, e);
 		else
 			handle_running(in, e);
 	}

@@ -64,6 +64,9 @@ static const __u64 access_sets[] = {
 	[LANDLOCK_TTY] = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_IOCTL_DEV,
 	/* Without IOCTL_DEV: isatty(3) on /dev/null gets EACCES instead of ENOTTY, which is "no" all the same. */
 	[LANDLOCK_DEV] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE,
+	[LANDLOCK_R] = READ,
+	[LANDLOCK_X] = EXECUTE,
+	[LANDLOCK_LIST] = LANDLOCK_ACCESS_FS_READ_DIR,
 };
 
 /* Every file system right of an ABI. */
@@ -107,7 +110,7 @@ static int add_rule(int ruleset, const struct landlock_rule *rule, __u64 handled
 		at_top ? openat(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC) : openat2_(rule->path, O_PATH | O_CLOEXEC, RESOLVE_NO_SYMLINKS);
 
 	if (fd < 0) {
-		if (rule->optional && (errno == ENOENT || errno == ENOTDIR || (errno == ELOOP && !at_top)))
+		if (rule->optional && (errno == ENOENT || errno == ENOTDIR || errno == EACCES || (errno == ELOOP && !at_top)))
 			return 0;
 		return err_sys(err, "cannot open %s for a Landlock rule", rule->path);
 	}
@@ -115,6 +118,8 @@ static int add_rule(int ruleset, const struct landlock_rule *rule, __u64 handled
 		return err_sys(err, "cannot stat %s for a Landlock rule", rule->path);
 	if (!S_ISDIR(st.st_mode))
 		attr.allowed_access &= FILE_RIGHTS;
+	if (attr.allowed_access == 0) /* the kernel's answer would be ENOMSG */
+		return 0;
 	attr.parent_fd = fd;
 	if (syscall(__NR_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &attr, 0) < 0)
 		return err_sys(err, "cannot add a Landlock rule for %s", rule->path);

@@ -14,7 +14,17 @@
 
 struct landlock_rule {
 	const char *path; /* absolute; missing paths are skipped when optional */
-	enum { LANDLOCK_RX, LANDLOCK_RW, LANDLOCK_RWX, LANDLOCK_TTY, LANDLOCK_DEV } access;
+	enum {
+		LANDLOCK_RX,
+		LANDLOCK_RW,
+		LANDLOCK_RWX,
+		LANDLOCK_TTY,
+		LANDLOCK_DEV,
+		LANDLOCK_R,
+		LANDLOCK_X,    /* added to what another rule grants */
+		LANDLOCK_LIST, /* names, no contents */
+		LANDLOCK_ACCESS_COUNT
+	} access;
 	bool optional;
 };
 

@@ -52,6 +52,12 @@ static inline int sys_mount_setattr(int fd, unsigned at_flags, uint64_t set, uin
 	return (int)syscall(SYS_mount_setattr, fd, "", at_flags | AT_EMPTY_PATH, &a, sizeof(a));
 }
 
+static inline int sys_mount_clear_attr(int fd, unsigned at_flags, uint64_t clear)
+{
+	struct cordon_mount_attr a = {.attr_clr = clear};
+	return (int)syscall(SYS_mount_setattr, fd, "", at_flags | AT_EMPTY_PATH, &a, sizeof(a));
+}
+
 static inline int sys_fsopen(const char *type)
 {
 	return (int)syscall(SYS_fsopen, type, 1u /* FSOPEN_CLOEXEC */);

@@ -279,7 +279,7 @@ static int op_devpts(struct builder *b, const struct setup_op *op, struct cordon
  * Masks: an empty file and an empty directory that nobody may open, mounted read-only. The first of each kind is made from a file on the
  * root tmpfs; the others are clones of the last one, since only what is mounted can be cloned.
  */
-static int next_mask(struct builder *b, bool is_dir, struct cordon_error *err)
+int mounts_next_mask(struct builder *b, bool is_dir, struct cordon_error *err)
 {
 	const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
 	struct mask *m = &b->masks[is_dir];
@@ -287,7 +287,7 @@ static int next_mask(struct builder *b, bool is_dir, struct cordon_error *err)
 		return 0;
 	_cleanup_fd_ int last = m->fd;
 	const char *name = is_dir ? STAGE_MASK_DIR : STAGE_MASK_FILE;
-	if (last < 0 && (is_dir ? mkdirat(b->root, name, 0) : mknodat(b->root, name, S_IFREG, 0)) < 0)
+	if (last < 0 && (is_dir ? mkdirat(b->root, name, 0) : mknodat(b->root, name, S_IFREG, 0)) < 0 && errno != EEXIST)
 		return err_sys(err, "cannot create a mask");
 	m->fd = last >= 0 ? sys_open_tree(last, "", OPEN_TREE_CLONE | AT_EMPTY_PATH) : sys_open_tree(b->root, name, OPEN_TREE_CLONE);
 	if (m->fd < 0 || (last < 0 && sys_mount_setattr(m->fd, 0, attr, 0, -1) < 0))
@@ -302,7 +302,7 @@ static int op_mask(struct builder *b, const struct setup_op *op, struct cordon_e
 	if (b->spec->weaken & WEAKEN_MASKS)
 		return 0;
 	for (int is_dir = 0; is_dir <= 1; is_dir++) {
-		if (next_mask(b, is_dir, err) < 0)
+		if (mounts_next_mask(b, is_dir, err) < 0)
 			return -1;
 		b->masks[is_dir].mounted = sys_move_mount(b->masks[is_dir].fd, b->root, op->target) == 0;
 		if (b->masks[is_dir].mounted || errno == ENOENT)
@@ -330,12 +330,14 @@ static int (*const op_table[OP_KIND_COUNT])(struct builder *, const struct setup
 	[OP_DIR] = op_dir,           [OP_SYMLINK] = op_symlink, [OP_FILE] = op_file,         [OP_BIND] = op_bind,
 	[OP_DEVICE] = op_device,     [OP_SCRATCH] = op_scratch, [OP_VOLATILE] = op_volatile, [OP_LAYERED] = mounts_layered,
 	[OP_ALIAS] = mounts_alias,   [OP_PROC] = op_proc,       [OP_DEVPTS] = op_devpts,     [OP_MASK] = op_mask,
-	[OP_READONLY] = op_readonly, [OP_COPY] = op_copy,
+	[OP_READONLY] = op_readonly, [OP_COPY] = op_copy,       [OP_HIDE] = mounts_hide,     [OP_EXEC] = mounts_allow_exec,
 };
 
 int mounts_execute(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
-	return op_table[op->kind](b, op, err);
+	if (op_table[op->kind](b, op, err) < 0)
+		return -1;
+	return op->flags & OP_NOEXEC ? mounts_forbid_exec(b, op, err) : 0;
 }
 
 /* ---- building ---------------------------------------------------------------------------------------------------------------- */
@@ -368,16 +370,21 @@ static int tidy(struct builder *b, struct cordon_error *err)
 		const char *name;
 		int flags;
 	} left[] = {{STAGE_MASK_FILE, 0}, {STAGE_MASK_DIR, AT_REMOVEDIR}};
-	const int fds[] = {b->dev, b->masks[0].fd, b->masks[1].fd};
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	cleanup_fd(&b->dev);
 	if (b->empty_staged && mounts_unstage(b, STAGE_EMPTY, err) < 0)
 		return -1;
 	static const char *const stages[] = {STAGE_LAYERS, STAGE_LOWER, STAGE_MERGED};
 	for (size_t i = 0; b->keep_stages && i < ARRAY_SIZE(stages); i++)
 		if (mkdirat(b->root, stages[i], 0700) < 0 && errno != EEXIST)
 			return err_sys(err, "cannot make a directory");
+	const bool keep_masks = b->keep_stages && (b->spec->flags & SPEC_PERMITS);
+	for (int is_dir = 0; is_dir <= 1; is_dir++) {
+		if (keep_masks && mounts_next_mask(b, is_dir, err) < 0)
+			return -1;
+		cleanup_fd(&b->masks[is_dir].fd);
+	}
+	if (keep_masks) /* others will be made like them when the root cannot be written any more */
+		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(left); i++)
 		if (unlinkat(b->root, left[i].name, left[i].flags) < 0 && errno != ENOENT)
 			return err_sys(err, "cannot remove %s", left[i].name);

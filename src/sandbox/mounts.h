@@ -70,7 +70,8 @@ int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mount
 
 /*
  * In the namespaces of a live sandbox in which no command runs: mounts other layers in the place of those that are there. spec holds
- * OP_LAYERED operations, the OP_ALIAS that go with them, and the OP_BIND that lie in them, nothing else. self: /proc/self, opened outside.
+ * OP_LAYERED operations, the OP_ALIAS that go with them, and the OP_BIND, OP_HIDE and OP_EXEC that lie in them, nothing else. self: /proc/self, opened outside.
+ * With OP_HIDE and OP_EXEC alone, commands may run: what there is to be hidden by now is hidden.
  */
 int mounts_relayer(const struct sandbox_spec *spec, const struct idmap *ids, int self, const struct mount_sources *sources,
                    struct cordon_error *err);

@@ -87,7 +87,7 @@ static int detach_alias(struct builder *b, int self, const struct setup_op *op, 
 
 static int detach(struct builder *b, int self, const struct setup_op *op, struct cordon_error *err)
 {
-	if (op->kind == OP_BIND) /* lies in one of the others */
+	if (op->kind == OP_BIND || op->kind == OP_HIDE || op->kind == OP_EXEC) /* lies in one of the others */
 		return 0;
 	return op->kind == OP_ALIAS ? detach_alias(b, self, op, err) : detach_target(op, err);
 }
@@ -112,7 +112,7 @@ int mounts_relayer(const struct sandbox_spec *spec, const struct idmap *ids, int
 	for (uint32_t i = 0; i < spec->op_count; i++) {
 		const struct setup_op *op = &spec->ops[i];
 		b.careful = op->flags & OP_CAREFUL;
-		if (op->kind != OP_LAYERED && op->kind != OP_ALIAS && op->kind != OP_BIND)
+		if (op->kind != OP_LAYERED && op->kind != OP_ALIAS && op->kind != OP_BIND && op->kind != OP_HIDE && op->kind != OP_EXEC)
 			return err_set(err, CORDON_ERR_INPUT, "only layers, and what is mounted in them, can be exchanged");
 		if (mounts_execute(&b, op, err) == 0)
 			continue;

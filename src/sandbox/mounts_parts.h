@@ -55,6 +55,14 @@ int mounts_new_filesystem(const char *type, const char *const options[][2], size
 int mounts_execute(struct builder *b, const struct setup_op *op, struct cordon_error *err);
 int mounts_alias(struct builder *b, const struct setup_op *op, struct cordon_error *err);
 
+/* A mask that is not mounted yet, of a file or of a directory, as a detached mount; it stays the builder's. */
+int mounts_next_mask(struct builder *b, bool is_dir, struct cordon_error *err);
+
+/* The operations of mounts_permit.c, and what it does after others. */
+int mounts_hide(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+int mounts_allow_exec(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+int mounts_forbid_exec(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+
 /* The operations of mounts_layers.c. */
 int mounts_read_only(struct builder *b, int tree, const struct setup_op *op, struct cordon_error *err);
 int mounts_layered(struct builder *b, const struct setup_op *op, struct cordon_error *err);

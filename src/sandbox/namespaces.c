@@ -75,6 +75,7 @@ pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_
 static struct network_helper {
 	_Alignas(16) char stack[(size_t)16 << 10];
 	pid_t pid;
+	bool loopback; /* bring it up */
 	int fd;
 	int error;        /* errno, 0: all went well */
 	const char *what; /* was being done then */
@@ -99,7 +100,7 @@ static int network_helper(void *arg)
 	if (unshare(CLONE_NEWNET) < 0)
 		goto fail;
 	h->what = "bring up the loopback interface";
-	if (loopback_up() < 0)
+	if (h->loopback && loopback_up() < 0)
 		goto fail;
 	h->what = "open the network namespace";
 	h->fd = openat(AT_FDCWD, "/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -122,8 +123,9 @@ static void send_elsewhere(pid_t pid)
 		sched_setaffinity(pid, sizeof(set), &set);
 }
 
-int namespaces_network_begin(struct cordon_error *err)
+int namespaces_network_begin(bool loopback, struct cordon_error *err)
 {
+	helper.loopback = loopback;
 	helper.fd = -1;
 	helper.pid = clone(network_helper, helper.stack + sizeof(helper.stack), CLONE_VM | CLONE_FILES | SIGCHLD, &helper);
 	if (helper.pid < 0)

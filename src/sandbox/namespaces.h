@@ -3,6 +3,7 @@
 #ifndef CORDON_SANDBOX_NAMESPACES_H
 #define CORDON_SANDBOX_NAMESPACES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -15,10 +16,10 @@
 pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_error *err);
 
 /*
- * A network namespace with lo up, for the calling process. Making one takes as long as everything else that a clone does together, so it
+ * A network namespace for the calling process, with lo up or, on demand, not even that: then nothing inside talks to anything by IP. Making one takes as long as everything else that a clone does together, so it
  * is made by a helper process while the caller goes on; join() waits for it and enters the namespace. Once per process.
  */
-int namespaces_network_begin(struct cordon_error *err);
+int namespaces_network_begin(bool loopback, struct cordon_error *err);
 int namespaces_network_join(struct cordon_error *err);
 
 #endif

@@ -47,11 +47,22 @@ static int exchange(struct sandbox *s, const struct sandbox_spec *spec, const ch
 	return mounts_relayer(spec, &s->ids, self, &sources, err);
 }
 
+/* Masks may have to be made again where layers stay: then what is watched stays, too. */
+static bool exchanges_layers(const struct sandbox_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->op_count; i++)
+		if (spec->ops[i].kind == OP_LAYERED)
+			return true;
+	return false;
+}
+
 /* What is done once, and here, for all the children to come. */
 static int prepare(struct sandbox *s, const struct sandbox_spec *spec, const char *scratch, struct cordon_error *err)
 {
 	if (s->user_ns < 0 || s->mount_ns < 0)
 		return err_set(err, CORDON_ERR_INPUT, "the sandbox was not made for other layers");
+	if (!exchanges_layers(spec))
+		return 0;
 	if (mounts_fill_cache(spec, scratch, &s->ids, &s->mounts, err) < 0 || sandbox_open_trees(s, spec, err) < 0)
 		return -1;
 	if (s->watcher) { /* it looks at the old ones */

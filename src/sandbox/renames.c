@@ -3,15 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,14 +17,8 @@
 #include "base/util.h"
 #include "sandbox/confine.h"
 #include "sandbox/landlock.h"
+#include "sandbox/notify.h"
 #include "sandbox/renames_parts.h"
-
-#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS /* Linux 6.6: the answer wakes its caller on the same CPU */
-#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
-#endif
-
-#define WORKERS_MAX 16 /* directories that are moved at the same time; further renames wait */
 
 static bool may_have_lower(const struct sandbox_spec *spec, const struct setup_op *op)
 {
@@ -40,98 +31,6 @@ bool renames_needed(const struct sandbox_spec *spec)
 		if (may_have_lower(spec, &spec->ops[i]))
 			return true;
 	return false;
-}
-
-/* ---- the command's child, and init ---------------------------------------------------------------------------------------------- */
-
-static int load_plain(const struct seccomp_program *prog)
-{
-	static struct seccomp_program plain;
-	plain = *prog;
-	seccomp_allow_notified(&plain);
-	return seccomp_load(&plain);
-}
-
-union control {
-	struct cmsghdr header;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
-static int send_descriptor(int sock, int fd)
-{
-	char byte = 0;
-	union control control = {0};
-	struct iovec iov = {&byte, 1};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-int renames_load(const struct seccomp_program *prog, int sock)
-{
-	int listener = seccomp_load_listener(prog);
-	if (listener == -EINVAL || listener == -EBUSY) /* before Linux 5.0; or we run under somebody else's listener */
-		return load_plain(prog);
-	if (listener < 0)
-		return listener;
-	int r = send_descriptor(sock, listener);
-	close(listener); /* the command must never have it: it could answer its own calls */
-	return r;
-}
-
-ssize_t renames_receive(int sock, void *data, size_t len, int *listener)
-{
-	for (;;) {
-		union control control = {0};
-		struct iovec iov = {data, len};
-		struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
-		ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-		const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&msg);
-		if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			return n;
-		cleanup_fd(listener);
-		memcpy(listener, CMSG_DATA(c), sizeof(int));
-	}
-}
-
-/* ---- talking to the kernel ------------------------------------------------------------------------------------------------------ */
-
-/* Newer kernels may have longer forms (SECCOMP_GET_NOTIF_SIZES). */
-union notification {
-	struct seccomp_notif n;
-	char room[512];
-};
-
-static bool receive(int listener, union notification *out)
-{
-	memset(out, 0, sizeof(*out)); /* the kernel insists */
-	return ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, out) == 0;
-}
-
-/* If nobody waits for it any more, nothing happens. */
-static void respond(int listener, uint64_t id, int error, uint32_t flags)
-{
-	union {
-		struct seccomp_notif_resp r;
-		char room[512];
-	} answer = {.r = {.id = id, .error = -error, .flags = flags}};
-	ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
-}
-
-static void go_on(int listener, uint64_t id)
-{
-	respond(listener, id, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
-}
-
-void renames_decline(int listener)
-{
-	union notification n;
-	if (receive(listener, &n))
-		go_on(listener, n.n.id);
 }
 
 /* ---- the worker ----------------------------------------------------------------------------------------------------------------- */
@@ -183,7 +82,7 @@ _Noreturn static void work(const struct request *r, int landlock_fd, int lock, c
 	_exit(write(result, &o, sizeof(o)) == (ssize_t)sizeof(o) ? 0 : 1);
 }
 
-/* ---- the supervisor ------------------------------------------------------------------------------------------------------------- */
+/* ---- the supervisor's part ------------------------------------------------------------------------------------------------------ */
 
 /*
  * A directory that is being moved, or that was. A caller that is interrupted or frozen while it waits calls again, and so may one that was
@@ -197,20 +96,19 @@ struct job {
 	struct request request;
 };
 
-struct supervisor {
+struct renames {
 	int listener, landlock_fd, lock;
-	bool hung_up;
 	struct timespec born;
 	struct narrowed narrowed;
 	struct request request;
-	struct job jobs[WORKERS_MAX];
+	struct job jobs[RENAMES_MAX];
 };
 
 /* The one that is done for the longest time, if all are in use. NULL: all of them run. */
-static struct job *free_job(struct supervisor *s)
+static struct job *free_job(struct renames *s)
 {
 	struct job *oldest = NULL;
-	for (size_t i = 0; i < WORKERS_MAX; i++) {
+	for (size_t i = 0; i < RENAMES_MAX; i++) {
 		struct job *j = &s->jobs[i];
 		if (j->state == JOB_NONE)
 			return j;
@@ -232,9 +130,9 @@ static bool is_as_left(const struct job *j, struct request *now)
 }
 
 /* True if the call is one that was made before, and is taken care of. */
-static bool resume(struct supervisor *s, const struct seccomp_notif *n)
+static bool resume(struct renames *s, const struct seccomp_notif *n)
 {
-	for (size_t i = 0; i < WORKERS_MAX; i++) {
+	for (size_t i = 0; i < RENAMES_MAX; i++) {
 		struct job *j = &s->jobs[i];
 		if (j->state == JOB_NONE || j->request.thread != (pid_t)n->pid)
 			continue;
@@ -244,7 +142,7 @@ static bool resume(struct supervisor *s, const struct seccomp_notif *n)
 			return true;
 		}
 		if (again && is_as_left(j, &s->request)) {
-			respond(s->listener, n->id, 0, 0);
+			notify_answer(s->listener, n->id, 0);
 			return true;
 		}
 		if (j->state == JOB_DONE)
@@ -253,7 +151,7 @@ static bool resume(struct supervisor *s, const struct seccomp_notif *n)
 	return false;
 }
 
-static bool start_worker(struct supervisor *s, struct job *j)
+static bool start_worker(struct renames *s, struct job *j)
 {
 	int result[2];
 	if (pipe2(result, O_CLOEXEC) < 0)
@@ -274,60 +172,51 @@ static bool start_worker(struct supervisor *s, struct job *j)
 	return true;
 }
 
-static void finish_job(struct supervisor *s, struct job *j)
+static void finish_job(struct renames *s, struct job *j)
 {
 	if (read(j->result, &j->outcome, sizeof(j->outcome)) != (ssize_t)sizeof(j->outcome))
 		j->outcome = (struct outcome){.error = EIO}; /* it was killed: both names may be there */
 	close(j->result);
 	waitpid(j->worker, NULL, 0);
-	respond(s->listener, j->request.id, j->outcome.error, 0);
+	notify_answer(s->listener, j->request.id, j->outcome.error);
 	j->state = j->outcome.error ? JOB_NONE : JOB_DONE;
 }
 
-/* The process that was read may have been another by then, if the caller died: then nobody waits for an answer. */
-static bool is_still_there(int listener, uint64_t id)
+bool renames_has_room(struct renames *s)
 {
-	return ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+	return free_job(s);
 }
 
-static void handle(struct supervisor *s, struct job *j)
+void renames_handle(struct renames *s, const struct seccomp_notif *n)
 {
-	union notification n;
-	if (!receive(s->listener, &n))
-		return; /* its caller was killed */
-	if (n.n.data.nr == SYS_landlock_restrict_self)
-		note_narrowing(&s->narrowed, (pid_t)n.n.pid);
-	else if (resume(s, &n.n))
+	struct job *j = free_job(s);
+	if (n->data.nr == SYS_landlock_restrict_self)
+		note_narrowing(&s->narrowed, (pid_t)n->pid);
+	else if (resume(s, n))
 		return;
-	if (!read_request(&n.n, &s->request) || may_be_narrowed(&s->narrowed, s->request.thread) ||
-	    (is_still_there(s->listener, n.n.id) && !start_worker(s, j)))
-		go_on(s->listener, n.n.id);
+	if (!j || !read_request(n, &s->request) || may_be_narrowed(&s->narrowed, s->request.thread) ||
+	    (notify_is_waiting(s->listener, n->id) && !start_worker(s, j)))
+		notify_go_on(s->listener, n->id);
 	close_request(&s->request);
 }
 
-static void turn(struct supervisor *s)
+size_t renames_wait(const struct renames *s, struct pollfd *p)
 {
-	struct pollfd p[1 + WORKERS_MAX];
-	struct job *who[1 + WORKERS_MAX], *place = s->hung_up ? NULL : free_job(s);
-	nfds_t n = 1;
-	p[0] = (struct pollfd){.fd = place ? s->listener : -1, .events = POLLIN};
-	for (size_t i = 0; i < WORKERS_MAX; i++) {
-		if (s->jobs[i].state != JOB_RUNNING)
-			continue;
-		who[n] = &s->jobs[i];
-		p[n++] = (struct pollfd){.fd = s->jobs[i].result, .events = POLLIN};
-	}
-	if (s->hung_up && n == 1)
-		_exit(0);
-	if (poll(p, n, -1) < 0)
-		return;
-	for (nfds_t i = 1; i < n; i++)
-		if (p[i].revents)
-			finish_job(s, who[i]);
-	if (p[0].revents & POLLIN)
-		handle(s, place);
-	else if (p[0].revents)
-		s->hung_up = true; /* nobody is left who could call */
+	size_t n = 0;
+	for (size_t i = 0; i < RENAMES_MAX; i++)
+		if (s->jobs[i].state == JOB_RUNNING)
+			p[n++] = (struct pollfd){.fd = s->jobs[i].result, .events = POLLIN};
+	return n;
+}
+
+void renames_turn(struct renames *s, const struct pollfd *p, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; p[i].revents && k < RENAMES_MAX; k++)
+			if (s->jobs[k].state == JOB_RUNNING && s->jobs[k].result == p[i].fd) {
+				finish_job(s, &s->jobs[k]);
+				break;
+			}
 }
 
 /* When the sandbox began. A second is given for coarse clocks; files that come out as younger than they are cost time, nothing else. */
@@ -340,27 +229,13 @@ static struct timespec birth_of_init(void)
 	return now;
 }
 
-static bool notifications_fit(void)
+struct renames *renames_begin(int listener, int landlock_fd, int lock, bool distrust)
 {
-	struct seccomp_notif_sizes sizes;
-	return syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == 0 && sizes.seccomp_notif <= sizeof(union notification) &&
-	       sizes.seccomp_notif_resp <= sizeof(union notification) && sizes.seccomp_data == sizeof(struct seccomp_data);
-}
-
-_Noreturn void renames_supervise(int listener, int landlock_fd, int lock, const struct seccomp_program *prog, bool distrust)
-{
-	static struct supervisor s; /* one per process; keeps the stack small */
-	int keep[] = {0, 1, 2, listener, landlock_fd, lock};
+	static struct renames s; /* one per process; keeps the stack small */
 	s.listener = listener;
 	s.landlock_fd = landlock_fd;
 	s.lock = lock;
 	s.narrowed.anybody = distrust;
-	prctl(PR_SET_NAME, "cordon-renames", 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	if (confine_close_except(keep, ARRAY_SIZE(keep)) < 0 || !notifications_fit() || load_plain(prog) < 0)
-		_exit(1);
 	s.born = birth_of_init();
-	ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	for (;;)
-		turn(&s);
+	return &s;
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rename(2) of a directory that lies in a lower layer. overlayfs answers EXDEV (its redirect_dir is not for user namespaces), and git mv,
- * os.rename, npm and cargo give up. So the filter hands the three rename calls over (SECCOMP_NOTIFY) and this answers them.
+ * os.rename, npm and cargo give up. So the filter hands the three rename calls over (SECCOMP_RENAMES) and this answers them.
  *
- * Theory of operation. The child that becomes a command loads the filter last and sends the listener to init, which does nothing with it
- * until the first rename waits there; then init forks a supervisor, one per exec. That reads the old path from the caller's memory, and if
- * it is no directory on an overlay, the call goes on (SECCOMP_USER_NOTIF_FLAG_CONTINUE): the kernel reads the arguments again and answers
- * itself. For a directory a worker is forked that tries the rename, and on EXDEV does it by hand (rename_by_hand). The supervisor ends with
- * the exec's last process: the listener hangs up.
+ * Theory of operation. The exec's supervisor (supervisor.h) reads the old path from the caller's memory, and if it is no directory on an
+ * overlay, the call goes on (SECCOMP_USER_NOTIF_FLAG_CONTINUE): the kernel reads the arguments again and answers itself. For a directory a
+ * worker is forked that tries the rename, and on EXDEV does it by hand (rename_by_hand).
  *
  * Who may do what. The supervisor looks: it has the command's user and filter, and CAP_SYS_PTRACE over the sandbox's own user namespace,
  * since Yama lets nobody else read the memory of what is not its descendant. It changes nothing. The worker acts: with the command's user,
@@ -25,34 +23,33 @@
 #ifndef CORDON_SANDBOX_RENAMES_H
 #define CORDON_SANDBOX_RENAMES_H
 
+#include <linux/seccomp.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <time.h>
 
-#include "sandbox/seccomp.h"
 #include "sandbox/spec.h"
 
 /* Whether anything in a sandbox lies, or may come to lie, in a lower layer. */
 bool renames_needed(const struct sandbox_spec *spec);
 
-/*
- * In the command's child, last before exec: loads the filter and sends the listener over a SOCK_SEQPACKET. Where the kernel has no listener
- * for us the plain filter is loaded. 0 or -errno.
- */
-int renames_load(const struct seccomp_program *prog, int sock);
-
-/* In init: as read(2) from the other end; a listener that arrives is put into *listener. */
-ssize_t renames_receive(int sock, void *data, size_t len, int *listener);
-
-/* In init, when there can be no supervisor: the call that waits goes on. */
-void renames_decline(int listener);
+#define RENAMES_MAX 16 /* directories that are moved at the same time; further renames wait */
 
 /*
- * In a child of init that has the command's user and limits, and CAP_SYS_PTRACE. distrust: an earlier one was killed, and with it the
- * knowledge of who confined itself: nobody is helped any more. landlock_fd -1: none. lock: a file that all supervisors of a sandbox share.
+ * In the supervisor. distrust: an earlier one was killed, and with it the knowledge of who confined itself: nobody is helped any more.
+ * landlock_fd -1: none. lock: a file that all supervisors of a sandbox share.
  */
-_Noreturn void renames_supervise(int listener, int landlock_fd, int lock, const struct seccomp_program *prog, bool distrust);
+struct renames;
+struct renames *renames_begin(int listener, int landlock_fd, int lock, bool distrust);
+/* False: all workers are busy, and what comes next has to wait. */
+bool renames_has_room(struct renames *r);
+/* Takes care of one notification: answers it, now or later. */
+void renames_handle(struct renames *r, const struct seccomp_notif *n);
+/* What the workers say is waited for (at most RENAMES_MAX entries are filled in, how many is returned), and answered. */
+size_t renames_wait(const struct renames *r, struct pollfd *p);
+void renames_turn(struct renames *r, const struct pollfd *p, size_t count);
 
 /*
  * What rename(2) would do to the directory old_name, on a file system that refuses to; both directories must be of one mount. flags: 0 or

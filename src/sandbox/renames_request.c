@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -13,6 +11,7 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "sandbox/notify.h"
 #include "sandbox/renames_parts.h"
 
 #define FLAG_NOREPLACE 1u /* RENAME_NOREPLACE; <linux/fs.h> and <stdio.h> of some C libraries clash over it */
@@ -28,29 +27,13 @@ uint64_t ticks_since_boot(void)
 
 uint64_t start_ticks(pid_t pid)
 {
-	char path[40], text[1024];
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (fs_read_small(AT_FDCWD, path, text, sizeof(text)) <= 0)
-		return 0;
-	const char *p = strrchr(text, ')'); /* the name may hold anything */
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
-static pid_t process_of(pid_t thread)
-{
-	char path[40], text[2048];
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)thread);
-	if (fs_read_small(AT_FDCWD, path, text, sizeof(text)) <= 0)
-		return 0;
-	const char *p = strstr(text, "\nTgid:");
-	return p ? (pid_t)strtol(p + 6, NULL, 10) : 0;
+	struct notify_stat st;
+	return notify_read_stat(pid, &st) ? st.born : 0;
 }
 
 void note_narrowing(struct narrowed *n, pid_t thread)
 {
-	pid_t process = process_of(thread);
+	pid_t process = notify_process_of(thread);
 	if (n->count == 0 && !n->anybody)
 		n->since = ticks_since_boot();
 	if (process > 0 && n->count < NARROWED_MAX)
@@ -63,7 +46,7 @@ bool may_be_narrowed(const struct narrowed *n, pid_t thread)
 {
 	if (n->anybody || n->count == 0)
 		return n->anybody;
-	pid_t process = process_of(thread);
+	pid_t process = notify_process_of(thread);
 	uint64_t born = process > 0 ? start_ticks(process) : 0;
 	if (born == 0 || born >= n->since)
 		return true;
@@ -96,44 +79,15 @@ unsigned flags_of(const struct call *c, const uint64_t *args)
 	return c->flags < 0 ? 0 : (unsigned)args[c->flags];
 }
 
-static int open_memory(pid_t thread)
+/* False: the kernel shall say what is wrong with it. */
+static bool read_path(struct notify_memory *mem, uint64_t address, char out[PATH_MAX])
 {
-	char path[32];
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)thread);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return notify_read_string(mem, address, out, PATH_MAX) > 1;
 }
 
-/* Up to the NUL, page by page, since the next page may not be there. False: the kernel shall say what is wrong with it. */
-static bool read_path(int mem, uint64_t address, char out[PATH_MAX])
-{
-	const uint64_t page = 4096; /* or a multiple of it */
-#ifdef __aarch64__
-	address &= (UINT64_C(1) << 56) - 1; /* the kernel ignores the top byte */
-#endif
-	for (size_t done = 0; done < PATH_MAX;) {
-		size_t n = MIN((size_t)(page - (address + done) % page), PATH_MAX - done);
-		ssize_t got = pread(mem, out + done, n, (off_t)(address + done));
-		if (got <= 0)
-			return false;
-		if (memchr(out + done, '\0', (size_t)got))
-			return out[0] != '\0';
-		done += (size_t)got;
-	}
-	return false;
-}
-
-/* What a path of the caller's is relative to. -1: cannot tell. */
 static int open_base(pid_t thread, const char *path, int argument, const uint64_t *args)
 {
-	char link[48];
-	int fd = argument < 0 ? AT_FDCWD : (int)args[argument];
-	if (path[0] == '/')
-		snprintf(link, sizeof(link), "/");
-	else if (fd == AT_FDCWD)
-		snprintf(link, sizeof(link), "/proc/%d/cwd", (int)thread);
-	else
-		snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)thread, fd);
-	return open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return notify_open_base(thread, path, argument < 0 ? AT_FDCWD : (int)args[argument]);
 }
 
 /* /proc/self and the like would be ours, not the caller's: no magic links. Where files may get no set-id bits, the filter hides openat2(2). */
@@ -190,12 +144,13 @@ bool read_request(const struct seccomp_notif *n, struct request *r)
 	memcpy(r->args, n->data.args, sizeof(r->args));
 	if (!c || (flags_of(c, r->args) & ~FLAG_NOREPLACE))
 		return false;
-	_cleanup_fd_ int mem = open_memory(r->thread);
-	if (mem < 0 || !read_path(mem, r->args[c->old], r->old.path) ||
+	_cleanup_memory_ struct notify_memory mem;
+	notify_memory_open(&mem, r->thread);
+	if (!read_path(&mem, r->args[c->old], r->old.path) ||
 	    !find_place(open_base(r->thread, r->old.path, c->old_dir, r->args), &r->old) || !is_overlay_directory(&r->old))
 		return false;
 	r->born = start_ticks(r->thread);
-	return read_path(mem, r->args[c->new], r->new.path) && find_place(open_base(r->thread, r->new.path, c->new_dir, r->args), &r->new);
+	return read_path(&mem, r->args[c->new], r->new.path) && find_place(open_base(r->thread, r->new.path, c->new_dir, r->args), &r->new);
 }
 
 bool is_repeated(const struct request *before, const struct seccomp_notif *n, struct request *now)
@@ -204,8 +159,9 @@ bool is_repeated(const struct request *before, const struct seccomp_notif *n, st
 	if (before->nr != n->data.nr || memcmp(before->args, n->data.args, sizeof(before->args)) != 0 ||
 	    before->born != start_ticks(before->thread))
 		return false;
-	_cleanup_fd_ int mem = open_memory(before->thread);
-	return mem >= 0 && read_path(mem, before->args[c->old], now->old.path) && read_path(mem, before->args[c->new], now->new.path) &&
+	_cleanup_memory_ struct notify_memory mem;
+	notify_memory_open(&mem, before->thread);
+	return read_path(&mem, before->args[c->old], now->old.path) && read_path(&mem, before->args[c->new], now->new.path) &&
 	       strcmp(before->old.path, now->old.path) == 0 && strcmp(before->new.path, now->new.path) == 0;
 }
 

@@ -39,7 +39,9 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,6 +63,15 @@
 #endif
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
+#endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u /* Linux 6.3 */
+#endif
+#ifndef SHM_EXEC
+#define SHM_EXEC 0100000
+#endif
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5) /* Linux 5.19 */
 #endif
 #ifndef CLONE_NEWCGROUP
 #define CLONE_NEWCGROUP 0x02000000
@@ -317,6 +328,42 @@ static unsigned put_open_check(struct assembler *as, unsigned flags, unsigned al
 	return put_load_arg(as, flags);
 }
 
+/* Threads share their process and its program; everything else that clone makes could become another. */
+static unsigned put_thread_check(struct assembler *as, unsigned allow, unsigned deny)
+{
+	put_jump(as, BPF_JSET, CLONE_THREAD, allow, deny);
+	return put_load_arg(as, 0);
+}
+
+static unsigned put_memfd_check(struct assembler *as, unsigned allow, unsigned refuse)
+{
+	put_jump(as, BPF_JSET, MFD_NOEXEC_SEAL, allow, refuse);
+	return put_load_arg(as, 1);
+}
+
+/*
+ * What is executable comes from a file, and nobody could have written to it: not through this mapping, and not through a second one of the same pages. Anonymous
+ * memory that is shared can be mapped a second time (mremap(2) of size 0) and made writable there, and so can /dev/zero; nothing but that needs
+ * executable memory that is shared. What else could be written, the mounts do not let be executed.
+ */
+static unsigned put_mmap_check(struct assembler *as, unsigned allow, unsigned refuse)
+{
+	unsigned executable;
+
+	put_jump(as, BPF_JSET, MAP_SHARED | MAP_ANONYMOUS, refuse, allow); /* MAP_SHARED_VALIDATE has the bit of MAP_SHARED */
+	executable = put_load_arg(as, 3);
+	executable = put_jump(as, BPF_JSET, PROT_WRITE, refuse, executable);
+	put_jump(as, BPF_JSET, PROT_EXEC, executable, allow);
+	return put_load_arg(as, 2);
+}
+
+/* For mprotect and shmat: a bit of argument 2. */
+static unsigned put_no_bit_check(struct assembler *as, uint32_t bit, unsigned allow, unsigned refuse)
+{
+	put_jump(as, BPF_JSET, bit, refuse, allow);
+	return put_load_arg(as, 2);
+}
+
 /* ---- the search over numbers ---- */
 
 struct range {
@@ -393,6 +440,37 @@ static unsigned put_search(struct assembler *as, const struct range *ranges, con
 
 /* ---- the program ---- */
 
+/* What the rule of a call comes down to: most rules mean RULE_ALLOW unless a flag asks for more. */
+static enum syscall_rule outcome_of(enum syscall_rule rule, unsigned flags)
+{
+	const bool native = !(flags & SECCOMP_NO_NATIVE);
+
+	if (rule >= RULE_MODE1 && rule <= RULE_OPENAT2)
+		return flags & SECCOMP_NO_SETID ? rule : RULE_ALLOW;
+	if (rule == RULE_AFFINITY)
+		return flags & SECCOMP_PIN_CPUS ? RULE_DENY : RULE_ALLOW;
+	if (rule == RULE_NOTIFY)
+		return flags & SECCOMP_NOTIFY ? RULE_NOTIFY : RULE_ALLOW;
+	if (rule == RULE_EXEC)
+		return flags & SECCOMP_TRACE ? RULE_NOTIFY : RULE_ALLOW;
+	if (rule == RULE_READER)
+		return flags & SECCOMP_READER ? RULE_ALLOW : RULE_DENY;
+	if (rule == RULE_FORK)
+		return !(flags & SECCOMP_ALONE) ? RULE_ALLOW : flags & SECCOMP_TRACE ? RULE_NOTIFY : RULE_DENY;
+	if (rule == RULE_MEMFD)
+		return !native ? RULE_NOSYS : flags & SECCOMP_LISTED ? RULE_MEMFD : RULE_ALLOW;
+#ifdef __aarch64__
+	/* ld.so makes its code BTI-protected by mprotect; where the kernel has PR_SET_MDWE, that tells old code from new */
+	if (rule == RULE_MPROTECT && (flags & SECCOMP_MDWE))
+		return RULE_ALLOW;
+#endif
+	if (rule == RULE_MMAP || rule == RULE_MPROTECT || rule == RULE_SHMAT)
+		return native ? RULE_ALLOW : rule;
+	if (rule == RULE_PTRACE)
+		return native ? RULE_PTRACE : RULE_DENY;
+	return rule;
+}
+
 /* Every outcome's block; the returns come last in the program, so first here. */
 static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[OUTCOMES])
 {
@@ -403,15 +481,20 @@ static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[O
 	unsigned nosys = put_errno(as, ENOSYS);
 	unsigned deny = put_errno(as, EPERM);
 	unsigned allow = put_return(as, SECCOMP_RET_ALLOW);
+	unsigned refuse = deny, thread = allow;
 
 	labels[OUTCOME_KILL] = kill;
 	labels[RULE_NOSYS] = nosys;
 	labels[RULE_DENY] = deny;
 	labels[RULE_ALLOW] = allow;
 	labels[RULE_AFFINITY] = flags & SECCOMP_PIN_CPUS ? deny : allow;
-	if (flags & SECCOMP_NOTIFY)
+	if (flags & (SECCOMP_NOTIFY | SECCOMP_TRACE))
 		labels[RULE_NOTIFY] = put_return(as, SECCOMP_RET_USER_NOTIF);
-	labels[RULE_CLONE] = put_namespace_check(as, flags, false, allow, deny);
+	if (flags & (SECCOMP_LISTED | SECCOMP_NO_NATIVE))
+		refuse = put_errno(as, EACCES);
+	if (flags & SECCOMP_ALONE)
+		thread = put_thread_check(as, allow, labels[outcome_of(RULE_FORK, flags)]);
+	labels[RULE_CLONE] = put_namespace_check(as, flags, false, thread, deny);
 	labels[RULE_UNSHARE] = put_namespace_check(as, flags, true, allow, deny);
 	labels[RULE_SOCKET] = put_socket_check(as, allow, no_family);
 	labels[RULE_SOCKETPAIR] = put_socketpair_check(as, allow, no_family);
@@ -427,6 +510,13 @@ static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[O
 		labels[RULE_MODE2] = put_mode_check(as, 2, allow, deny);
 		labels[RULE_OPEN] = put_open_check(as, 1, allow, deny);
 		labels[RULE_OPENAT] = put_open_check(as, 2, allow, deny);
+	}
+	if (flags & SECCOMP_LISTED)
+		labels[RULE_MEMFD] = put_memfd_check(as, allow, refuse);
+	if (flags & SECCOMP_NO_NATIVE) {
+		labels[RULE_MMAP] = put_mmap_check(as, allow, refuse);
+		labels[RULE_MPROTECT] = put_no_bit_check(as, PROT_EXEC, allow, refuse);
+		labels[RULE_SHMAT] = put_no_bit_check(as, SHM_EXEC, allow, refuse);
 	}
 }
 
@@ -447,14 +537,7 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 			return err_set(err, CORDON_ERR_INPUT, "cannot compile the system call filter: %s has the number %d, above %d",
 			               e->name, e->nr, NUMBERS - 1);
 		/* Resolved here rather than by its label, so that it can merge with its neighbours. */
-		if (e->rule == RULE_AFFINITY)
-			outcomes[e->nr] = flags & SECCOMP_PIN_CPUS ? RULE_DENY : RULE_ALLOW;
-		else if (e->rule == RULE_NOTIFY && !(flags & SECCOMP_NOTIFY))
-			outcomes[e->nr] = RULE_ALLOW;
-		else if (e->rule >= RULE_MODE1 && e->rule <= RULE_OPENAT2 && !(flags & SECCOMP_NO_SETID))
-			outcomes[e->nr] = RULE_ALLOW;
-		else
-			outcomes[e->nr] = (uint8_t)e->rule;
+		outcomes[e->nr] = (uint8_t)outcome_of(e->rule, flags);
 	}
 	count = find_ranges(outcomes, ranges);
 	count = find_segments(ranges, count, segments);
@@ -475,7 +558,7 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 	return 0;
 }
 
-static int load(const struct seccomp_program *prog, unsigned flags)
+static int load(const struct seccomp_program *prog, unsigned long flags)
 {
 	/* The kernel only reads the instructions; its type just is not const. */
 	struct sock_fprog fprog = {.len = prog->len, .filter = (struct sock_filter *)(uintptr_t)prog->insns};
@@ -489,9 +572,11 @@ int seccomp_load(const struct seccomp_program *prog)
 	return load(prog, 0);
 }
 
-int seccomp_load_listener(const struct seccomp_program *prog)
+int seccomp_load_listener(const struct seccomp_program *prog, bool killable)
 {
-	return load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+	int r = killable ? load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) : -EINVAL;
+
+	return r == -EINVAL ? load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER) : r;
 }
 
 void seccomp_allow_notified(struct seccomp_program *prog)

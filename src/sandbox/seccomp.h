@@ -22,6 +22,12 @@ enum seccomp_flags {
 	SECCOMP_ALLOW_USERNS = 1 << 1, /* nested user namespaces (for browsers), off by default */
 	SECCOMP_NO_SETID = 1 << 2,     /* no file gets a set-user-id or set-group-id bit: a directory of the host is writable inside */
 	SECCOMP_NOTIFY = 1 << 3,       /* RULE_NOTIFY: a supervisor answers (renames.h) */
+	SECCOMP_TRACE = 1 << 4,        /* RULE_EXEC: the same for execve (execs.h) */
+	SECCOMP_ALONE = 1 << 5,        /* no new processes, threads only; who tries is handed over as well, to be told of (execs.h) */
+	SECCOMP_LISTED = 1 << 6,       /* no program is made up in memory: memfd_create only with MFD_NOEXEC_SEAL */
+	SECCOMP_NO_NATIVE = 1 << 7,    /* no machine code but from files: nothing that was written becomes executable */
+	SECCOMP_MDWE = 1 << 8,         /* … and the kernel sees to that, too (PR_SET_MDWE) */
+	SECCOMP_READER = 1 << 9,       /* for the supervisor: it reads the memory of others */
 };
 
 struct seccomp_program {
@@ -32,13 +38,13 @@ struct seccomp_program {
 /* What the table says of one system call. */
 enum syscall_rule {
 	RULE_ALLOW,
-	RULE_DENY,        /* EPERM */
-	RULE_NOSYS,       /* ENOSYS, said on purpose (clone3: its flags lie in memory, so clone's must be used) */
-	RULE_CLONE,       /* argument 0 without CLONE_NEW*, but for what SECCOMP_ALLOW_USERNS opens */
-	RULE_SOCKET,      /* argument 0: AF_UNIX, AF_INET, AF_INET6 (no SOCK_PACKET), AF_NETLINK with NETLINK_ROUTE; else EAFNOSUPPORT */
-	RULE_SOCKETPAIR,  /* argument 0: AF_UNIX */
-	RULE_IOCTL,       /* argument 1, low 32 bits: not TIOCSTI, TIOCLINUX or TIOCSETD */
-	RULE_PTRACE,      /* argument 0: not PTRACE_ATTACH, not PTRACE_SEIZE */
+	RULE_DENY,       /* EPERM */
+	RULE_NOSYS,      /* ENOSYS, said on purpose (clone3: its flags lie in memory, so clone's must be used) */
+	RULE_CLONE,      /* argument 0 without CLONE_NEW*, but for what SECCOMP_ALLOW_USERNS opens; with CLONE_THREAD under SECCOMP_ALONE */
+	RULE_SOCKET,     /* argument 0: AF_UNIX, AF_INET, AF_INET6 (no SOCK_PACKET), AF_NETLINK with NETLINK_ROUTE; else EAFNOSUPPORT */
+	RULE_SOCKETPAIR, /* argument 0: AF_UNIX */
+	RULE_IOCTL,      /* argument 1, low 32 bits: not TIOCSTI, TIOCLINUX or TIOCSETD */
+	RULE_PTRACE,     /* argument 0: not PTRACE_ATTACH, not PTRACE_SEIZE; RULE_DENY under SECCOMP_NO_NATIVE */
 	RULE_PERSONALITY, /* argument 0: 0 (PER_LINUX), 0xffffffff (query), ADDR_NO_RANDOMIZE */
 	RULE_PRCTL,       /* argument 0: an allow list; others EINVAL, as from a kernel that does not know the option */
 	RULE_SETRLIMIT,   /* argument 0: RLIMIT_CORE answers success and changes nothing */
@@ -50,6 +56,13 @@ enum syscall_rule {
 	RULE_OPENAT2,     /* … ENOSYS: its mode lies in memory */
 	RULE_AFFINITY,    /* RULE_DENY under SECCOMP_PIN_CPUS, else RULE_ALLOW */
 	RULE_NOTIFY,      /* handed to a supervisor under SECCOMP_NOTIFY, else RULE_ALLOW */
+	RULE_EXEC,        /* the same under SECCOMP_TRACE */
+	RULE_FORK,        /* RULE_DENY under SECCOMP_ALONE, or RULE_NOTIFY with SECCOMP_TRACE; else RULE_ALLOW */
+	RULE_MEMFD,       /* SECCOMP_NO_NATIVE: ENOSYS; SECCOMP_LISTED: EACCES unless argument 1 has MFD_NOEXEC_SEAL */
+	RULE_MMAP,        /* SECCOMP_NO_NATIVE: EACCES for PROT_EXEC but of a private, unwritable mapping of a file */
+	RULE_MPROTECT,    /* … EACCES for PROT_EXEC in argument 2 */
+	RULE_SHMAT,       /* … EACCES for SHM_EXEC in argument 2 */
+	RULE_READER,      /* RULE_ALLOW under SECCOMP_READER, else RULE_DENY */
 	RULE_UNSHARE,     /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
 };
 
@@ -70,12 +83,13 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 int seccomp_load(const struct seccomp_program *prog);
 
 /*
- * The same for a program compiled with SECCOMP_NOTIFY: returns the listener (O_CLOEXEC) or -errno. Callers wait interruptibly for their
- * answer: who waits otherwise (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) cannot be frozen once the answering process is.
+ * The same for a program compiled with SECCOMP_NOTIFY or SECCOMP_TRACE: returns the listener (O_CLOEXEC) or -errno. Callers wait
+ * interruptibly for their answer; killable: once it was received, only SIGKILL interrupts (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, where the
+ * kernel has it), and who waits so cannot be frozen once the answering process is.
  */
-int seccomp_load_listener(const struct seccomp_program *prog);
+int seccomp_load_listener(const struct seccomp_program *prog, bool killable);
 
-/* Makes RULE_NOTIFY of a compiled program mean RULE_ALLOW: for the supervisor itself, and for kernels without listeners. */
+/* Makes what a compiled program hands over mean RULE_ALLOW: for the supervisor itself, and for kernels without listeners. */
 void seccomp_allow_notified(struct seccomp_program *prog);
 
 #endif

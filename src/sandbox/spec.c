@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "sandbox/landlock.h"
 
 #define MAX_OPS 4096
-#define MAX_RULES 1024
+#define MAX_RULES 65536
+#define MAX_PATTERNS 4096
 #define MAX_LAYERS 256
 #define MAX_STRINGS (1u << 20) /* the kernel stops at fewer: a quarter of the stack limit, execve(2) */
 
@@ -36,6 +38,18 @@ void string_list_get(struct wire_reader *r, struct string_list *l)
 	l->count = n;
 }
 
+static bool op_searches(const struct setup_op *op)
+{
+	return op->kind == OP_HIDE || op->kind == OP_EXEC;
+}
+
+static void find_put(struct buf *b, const struct op_find *f)
+{
+	string_list_put(b, &f->patterns);
+	string_list_put(b, &f->keep);
+	string_list_put(b, &f->skip);
+}
+
 void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b)
 {
 	wire_put_str(b, s->id);
@@ -61,11 +75,14 @@ void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b)
 		wire_put_bytes(b, op->data, op->data_len);
 		if (op->kind == OP_LAYERED)
 			string_list_put(b, &op->layers);
+		if (op_searches(op))
+			find_put(b, &op->find);
 	}
 	wire_put_u32(b, s->rule_count);
 	for (uint32_t i = 0; i < s->rule_count; i++) {
 		wire_put_str(b, s->rules[i].path);
 		wire_put_u32(b, s->rules[i].access);
+		wire_put_str(b, s->rules[i].pattern);
 	}
 	string_list_put(b, &s->forbid);
 	string_list_put(b, &s->read);
@@ -94,8 +111,8 @@ static const enum {
 	NAME_SOURCE,
 	INSIDE_SOURCE
 } op_sources[OP_KIND_COUNT] = {
-	[OP_SYMLINK] = ANY_SOURCE, [OP_BIND] = ANY_SOURCE,     [OP_DEVICE] = ANY_SOURCE,
-	[OP_COPY] = ANY_SOURCE,    [OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE,
+	[OP_SYMLINK] = ANY_SOURCE,  [OP_BIND] = ANY_SOURCE,     [OP_DEVICE] = ANY_SOURCE, [OP_COPY] = ANY_SOURCE,
+	[OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE, [OP_HIDE] = ANY_SOURCE,   [OP_EXEC] = ANY_SOURCE,
 };
 
 /* Layers are named below their stage, and by what cannot be mistaken for another option of overlayfs. */
@@ -109,10 +126,27 @@ static bool layers_are_valid(const struct string_list *l)
 	return true;
 }
 
+/* Everything that is looked for is an absolute path, or a pattern of them. */
+static bool find_is_valid(const struct setup_op *op)
+{
+	const struct string_list *lists[] = {&op->find.patterns, &op->find.keep, &op->find.skip};
+	for (size_t k = 0; k < ARRAY_SIZE(lists); k++) {
+		if (lists[k]->count > MAX_PATTERNS)
+			return false;
+		for (uint32_t i = 0; i < lists[k]->count; i++)
+			if (lists[k]->items[i][0] != '/')
+				return false;
+	}
+	return op->source && op->source[0] == '/';
+}
+
 static bool op_is_valid(const struct setup_op *op)
 {
-	if (op->kind == 0 || op->kind >= OP_KIND_COUNT || (op->flags & ~(uint32_t)OP_FLAGS_ALL) || (op->mode & ~01777u) ||
-	    !target_is_plain(op->target))
+	if (op->kind == 0 || op->kind >= OP_KIND_COUNT || (op->flags & ~(uint32_t)OP_FLAGS_ALL) || (op->mode & ~01777u))
+		return false;
+	if (op_searches(op)) /* the target may be the root itself */
+		return find_is_valid(op) && op->target && (strcmp(op->target, ".") == 0 || target_is_plain(op->target));
+	if (!target_is_plain(op->target))
 		return false;
 	switch (op_sources[op->kind]) {
 	case ANY_SOURCE:
@@ -146,6 +180,11 @@ static void get_ops(struct wire_reader *r, struct sandbox_spec *s)
 		op->data = wire_get_bytes(r, &op->data_len);
 		if (op->kind == OP_LAYERED)
 			string_list_get(r, &op->layers);
+		if (!r->bad && op_searches(op)) {
+			string_list_get(r, &op->find.patterns);
+			string_list_get(r, &op->find.keep);
+			string_list_get(r, &op->find.skip);
+		}
 		if (r->bad || !op_is_valid(op) || (op->kind == OP_LAYERED && !layers_are_valid(&op->layers)))
 			r->bad = true;
 	}
@@ -153,7 +192,7 @@ static void get_ops(struct wire_reader *r, struct sandbox_spec *s)
 
 static void get_rules(struct wire_reader *r, struct sandbox_spec *s)
 {
-	uint32_t n = wire_get_count(r, 2 * sizeof(uint32_t), MAX_RULES);
+	uint32_t n = wire_get_count(r, 3 * sizeof(uint32_t), MAX_RULES);
 	s->rules = calloc((size_t)n + 1, sizeof(*s->rules));
 	if (!s->rules) {
 		r->bad = true;
@@ -163,7 +202,9 @@ static void get_rules(struct wire_reader *r, struct sandbox_spec *s)
 	for (uint32_t i = 0; i < n && !r->bad; i++) {
 		s->rules[i].path = wire_get_str(r);
 		s->rules[i].access = wire_get_u32(r);
-		if (!s->rules[i].path || s->rules[i].access > LANDLOCK_DEV)
+		s->rules[i].pattern = wire_get_str(r);
+		if (!s->rules[i].path || s->rules[i].access >= LANDLOCK_ACCESS_COUNT ||
+		    (s->rules[i].pattern && (s->rules[i].pattern[0] != '/' || s->rules[i].path[0] != '/')))
 			r->bad = true;
 	}
 }
@@ -207,8 +248,12 @@ int sandbox_spec_decode(const void *body, size_t len, struct sandbox_spec *out, 
 
 void sandbox_spec_free(struct sandbox_spec *s)
 {
-	for (uint32_t i = 0; s->ops && i < s->op_count; i++)
+	for (uint32_t i = 0; s->ops && i < s->op_count; i++) {
 		free(s->ops[i].layers.items);
+		free(s->ops[i].find.patterns.items);
+		free(s->ops[i].find.keep.items);
+		free(s->ops[i].find.skip.items);
+	}
 	free(s->ops);
 	free(s->rules);
 	free(s->forbid.items);

@@ -32,6 +32,8 @@ enum op_kind {
 	OP_MASK,     /* hides a file or directory */
 	OP_READONLY, /* makes what is at target read-only */
 	OP_COPY,     /* a small file of the host (source), copied */
+	OP_HIDE,     /* masks what setup_op.find finds below target */
+	OP_EXEC,     /* what setup_op.find finds below target, a tree without programs, may be run */
 	OP_KIND_COUNT,
 };
 
@@ -42,7 +44,8 @@ enum op_flags {
 	OP_CHECKED = 1 << 3, /* the user named this path: apply the mount rules (D2) */
 	OP_OWNED = 1 << 4,   /* belongs to the sandbox's user */
 	OP_CAREFUL = 1 << 5, /* the user named the target: no symbolic link on the way is followed */
-	OP_FLAGS_ALL = (1 << 6) - 1,
+	OP_DOTS = 1 << 6,    /* OP_HIDE: also every name that begins with a dot */
+	OP_FLAGS_ALL = (1 << 7) - 1,
 };
 
 struct string_list {
@@ -65,6 +68,13 @@ enum layered_item {
 /* sys_errno of an error that says: layers cannot be mounted there (overlayfs or an idmapped mount was refused), a plain tree could be. */
 #define LAYERED_REFUSED EMEDIUMTYPE
 
+/* What to look for in a tree as it is then (expand.h); `source` of the operation is the path under which the target is known. */
+struct op_find {
+	struct string_list patterns; /* absolute (policy/cover.h) */
+	struct string_list keep;     /* with OP_DOTS: patterns that spell out which names with a dot may be seen */
+	struct string_list skip;     /* paths that are not entered */
+};
+
 struct setup_op {
 	enum op_kind kind;
 	uint32_t flags;
@@ -74,21 +84,28 @@ struct setup_op {
 	const void *data;
 	size_t data_len;
 	struct string_list layers; /* OP_LAYERED only */
+	struct op_find find;       /* OP_HIDE and OP_EXEC only */
 };
 
 struct device_number { /* the data of OP_DEVICE: what the device must be */
 	uint32_t major, minor;
 };
 
-struct access_rule { /* a Landlock rule; access is enum landlock_access */
+struct access_rule { /* a Landlock rule; access is that of struct landlock_rule */
 	const char *path;
 	uint32_t access;
+	const char *pattern; /* not the path itself, but what below it has this pattern when the rules are made; NULL: the path itself */
 };
 
 enum spec_flags {
 	SPEC_STRICT = 1 << 0, /* refuse limits that can only be held in a weaker form */
 	SPEC_ALLOW_WEAK_LANDLOCK = 1 << 1,
-	SPEC_LIVE = 1 << 2, /* its layers will be exchanged while it lives (WIRE_RELAYER) */
+	SPEC_LIVE = 1 << 2,          /* its layers will be exchanged while it lives (WIRE_RELAYER) */
+	SPEC_LISTED = 1 << 3,        /* the policy lists which programs run: none may be made up in memory */
+	SPEC_NO_NATIVE = 1 << 4,     /* no native code but what the image holds */
+	SPEC_NO_SUBPROCESS = 1 << 5, /* one process, one program */
+	SPEC_PERMITS = 1 << 6,       /* the rules say more than the mounts: without Landlock nothing holds them */
+	SPEC_NO_LOOPBACK = 1 << 7,   /* not even the sandbox's own */
 };
 
 /* Protections that a build with -Dtest_hooks=true can switch off, one at a time, to prove that the tests notice. */

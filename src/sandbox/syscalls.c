@@ -133,9 +133,9 @@ const struct syscall_entry syscall_table[] = {
 	DENY(io_uring_setup), DENY(io_uring_enter), DENY(io_uring_register),
 
 	/* ---- memory ---- */
-	ALLOW(brk), ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(process_madvise), ALLOW(msync),
+	ALLOW(brk), RULE(mmap, MMAP), ALLOW(munmap), ALLOW(mremap), RULE(mprotect, MPROTECT), ALLOW(madvise), ALLOW(process_madvise), ALLOW(msync),
 	ALLOW(mincore), ALLOW(mlock), ALLOW(mlock2), ALLOW(munlock), ALLOW(mlockall), ALLOW(munlockall), ALLOW(mseal),
-	ALLOW(remap_file_pages), ALLOW(memfd_create), ALLOW(membarrier), ALLOW(pkey_alloc), ALLOW(pkey_free), ALLOW(pkey_mprotect),
+	ALLOW(remap_file_pages), RULE(memfd_create, MEMFD), ALLOW(membarrier), ALLOW(pkey_alloc), ALLOW(pkey_free), RULE(pkey_mprotect, MPROTECT),
 	ALLOW(map_shadow_stack), ALLOW(mbind), ALLOW(set_mempolicy), ALLOW(get_mempolicy), ALLOW(set_mempolicy_home_node),
 	ALLOW(process_mrelease),
 	DENY(move_pages), DENY(migrate_pages), /* take a pid, and tell of shared pages where they lie */
@@ -152,14 +152,14 @@ const struct syscall_entry syscall_table[] = {
 	RULE(clone3, NOSYS), /* its flags lie in memory, where a filter cannot look; C libraries fall back to clone */
 	RULE(unshare, UNSHARE),
 	DENY(setns),
-	ALLOW(execve), ALLOW(execveat), ALLOW(exit), ALLOW(exit_group), ALLOW(wait4), ALLOW(waitid), ALLOW(getpid), ALLOW(getppid),
+	RULE(execve, EXEC), RULE(execveat, EXEC), ALLOW(exit), ALLOW(exit_group), ALLOW(wait4), ALLOW(waitid), ALLOW(getpid), ALLOW(getppid),
 	ALLOW(gettid), ALLOW(set_tid_address), ALLOW(setpgid), ALLOW(getpgid), ALLOW(setsid), ALLOW(getsid), ALLOW(pidfd_open),
 	ALLOW(futex), ALLOW(futex_waitv), ALLOW(futex_wake), ALLOW(futex_wait), ALLOW(futex_requeue), ALLOW(set_robust_list),
 	ALLOW(get_robust_list), ALLOW(rseq), ALLOW(restart_syscall),
 	RULE(prctl, PRCTL),
 	RULE(personality, PERSONALITY),
 #ifdef __x86_64__
-	ALLOW(fork), ALLOW(vfork), ALLOW(getpgrp), ALLOW(arch_prctl), ALLOW(set_thread_area), ALLOW(get_thread_area),
+	RULE(fork, FORK), RULE(vfork, FORK), ALLOW(getpgrp), ALLOW(arch_prctl), ALLOW(set_thread_area), ALLOW(get_thread_area),
 	/* Made by the trampoline of a probe that the host's administrator set; without them the probed program dies. */
 	ALLOW(uretprobe), ALLOW(uprobe),
 	DENY(modify_ldt), /* 16-bit segments, for DOS programs only: CVE-2015-3290, CVE-2017-17053 */
@@ -167,7 +167,7 @@ const struct syscall_entry syscall_table[] = {
 
 	/* ---- other processes: gdb and strace trace their own children, nobody reads another's memory or descriptors ---- */
 	RULE(ptrace, PTRACE),
-	DENY(process_vm_readv), DENY(process_vm_writev), DENY(pidfd_getfd), DENY(kcmp),
+	RULE(process_vm_readv, READER), DENY(process_vm_writev), DENY(pidfd_getfd), DENY(kcmp),
 
 	/* ---- scheduling and limits ---- */
 	ALLOW(sched_yield), ALLOW(sched_getaffinity), ALLOW(sched_setparam), ALLOW(sched_getparam), ALLOW(sched_setscheduler),
@@ -209,7 +209,7 @@ const struct syscall_entry syscall_table[] = {
 	ALLOW(shutdown),
 
 	/* ---- System V IPC and message queues, in the sandbox's own IPC namespace (PostgreSQL, Chromium) ---- */
-	ALLOW(shmget), ALLOW(shmat), ALLOW(shmdt), ALLOW(shmctl), ALLOW(semget), ALLOW(semop), ALLOW(semtimedop), ALLOW(semctl),
+	ALLOW(shmget), RULE(shmat, SHMAT), ALLOW(shmdt), ALLOW(shmctl), ALLOW(semget), ALLOW(semop), ALLOW(semtimedop), ALLOW(semctl),
 	ALLOW(msgget), ALLOW(msgsnd), ALLOW(msgrcv), ALLOW(msgctl), ALLOW(mq_open), ALLOW(mq_unlink), ALLOW(mq_timedsend),
 	ALLOW(mq_timedreceive), ALLOW(mq_notify), ALLOW(mq_getsetattr),
 

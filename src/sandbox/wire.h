@@ -7,6 +7,7 @@
  *   library ◀─ READY | ERROR ── init                   (over the sandbox's socket from here on)
  *   library ── EXEC ──▶ init                           (an exec's own socket travels in the message)
  *   library ◀─ STARTED | ERROR, EXITED ── init         (over the exec's socket)
+ *   library ◀─ TRACE ── init or an exec's supervisor   (over the exec's socket, between STARTED and EXITED)
  *   library ── SIGNAL | CANCEL ──▶ init                (over the exec's socket; closing it ends the exec)
  *
  * Since every reply comes over a socket that belongs to one sandbox or one exec, requests from many threads need no matching and no lock. Bodies over
@@ -37,6 +38,8 @@ enum wire_type {
 	WIRE_FREEZE,     /* struct freeze_msg; fds: a socket for READY or ERROR */
 	WIRE_REQUEST,    /* struct keeper_request: from a command to the keeper of a live sandbox (keeper/protocol.h) */
 	WIRE_REPLY,      /* struct keeper_reply */
+	WIRE_TRACE,      /* events of trace.h */
+	WIRE_GATE,       /* a question to the gate, or its answer (gate/messages.h) */
 	WIRE_TYPE_COUNT,
 };
 

@@ -331,8 +331,8 @@ static int run_inside(const struct harness *h, const char *only, struct buf *lin
 	if (!policy)
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	if (cordon_policy_set(policy, "limits.pids", PROCESSES, err) == 0 &&
-	    cordon_policy_set(policy, "limits.timeout", "5min", err) == 0 && cordon_open(&c, err) == 0 &&
-	    cordon_sandbox_create(c, policy, &o, &s, err) == 0 && start_inside(h, only, s, &e, err) == 0)
+	    cordon_policy_set(policy, "limits.timeout", "5min", err) == 0 && cordon_policy_set(policy, "clear", "patterns.use", err) == 0 &&
+	    cordon_open(&c, err) == 0 && cordon_sandbox_create(c, policy, &o, &s, err) == 0 && start_inside(h, only, s, &e, err) == 0)
 		r = collect_inside(e, lines, err);
 	if (e)
 		cordon_exec_free(e);

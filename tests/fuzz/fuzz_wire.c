@@ -19,9 +19,10 @@
 #include "fuzz_seeds.h"
 #include "sandbox/landlock.h"
 #include "sandbox/spec.h"
+#include "sandbox/trace.h"
 #include "sandbox/wire.h"
 
-enum kind { KIND_SPEC, KIND_EXEC, KIND_ERROR, KIND_MESSAGE, KIND_COUNT };
+enum kind { KIND_SPEC, KIND_EXEC, KIND_ERROR, KIND_MESSAGE, KIND_TRACE, KIND_COUNT };
 
 #define MUST(condition)                                                      \
 	do {                                                                 \
@@ -91,7 +92,7 @@ static void check_spec(const struct sandbox_spec *s)
 	}
 	for (uint32_t i = 0; i < s->rule_count; i++) {
 		MUST(s->rules[i].path);
-		MUST(s->rules[i].access <= LANDLOCK_DEV);
+		MUST(s->rules[i].access < LANDLOCK_ACCESS_COUNT);
 		touch_str(s->rules[i].path);
 	}
 	touch_list(&s->forbid);
@@ -137,6 +138,19 @@ static void decode_error(const void *body, size_t len)
 	MUST(memchr(out.message, '\0', sizeof(out.message)) && memchr(out.hint, '\0', sizeof(out.hint)));
 }
 
+static void decode_trace(const void *body, size_t len)
+{
+	struct wire_reader r = {body, (const char *)body + len, false};
+	struct trace_event e;
+
+	while (trace_next(&r, &e) > 0) {
+		MUST(e.kind > 0 && e.kind < TRACE_KIND_COUNT && e.status >= TRACE_UNKNOWN && e.argv.count <= TRACE_WORDS_MAX);
+		MUST(strlen(e.path) < TRACE_PATH_MAX);
+		touch_list(&e.argv);
+		trace_event_free(&e);
+	}
+}
+
 static void decode_by_type(const struct wire_msg *msg)
 {
 	struct created_msg created;
@@ -160,11 +174,15 @@ static void decode_by_type(const struct wire_msg *msg)
 	case WIRE_EXITED:
 		fixed_decode(msg->body, msg->len, &exited, sizeof(exited), NULL);
 		break;
+	case WIRE_TRACE:
+		decode_trace(msg->body, msg->len);
+		break;
 	case WIRE_READY:
 	case WIRE_STARTED:
 	case WIRE_SIGNAL:
 	case WIRE_CANCEL:
 	case WIRE_FREEZE:
+	case WIRE_GATE:
 	case WIRE_REQUEST: /* fuzz_keeper.c */
 	case WIRE_REPLY:
 		break;
@@ -253,6 +271,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case KIND_ERROR:
 		decode_error(copy + 1, size - 1);
 		break;
+	case KIND_TRACE:
+		decode_trace(copy + 1, size - 1);
+		break;
 	case KIND_MESSAGE:
 	case KIND_COUNT:
 	default:
@@ -339,6 +360,15 @@ static void seed_reports(const char *dir)
 
 	error_encode(&error, &e);
 	seed_write(dir, "error", KIND_ERROR, e.data, e.len);
+
+	static struct trace_table table;
+	struct trace_slot *slot = &table.slots[0];
+	_cleanup_buf_ struct buf t = {0};
+	*slot = (struct trace_slot){.kind = TRACE_EXEC, .status = 256, .path_len = 8, .argv_len = 6};
+	memcpy(slot->text, "/bin/ls\0ls\0-l", 14);
+	trace_put(&t, &table, slot);
+	trace_put_lost(&t, 2, 7);
+	seed_write(dir, "trace", KIND_TRACE, t.data, t.len);
 	seed_message(dir, "error-message", WIRE_ERROR, &e, 0);
 	buf_add(&x, &exited, sizeof(exited));
 	seed_message(dir, "exited", WIRE_EXITED, &x, 0);

@@ -57,6 +57,9 @@ static const struct {
 	{"seccomp", SYS_seccomp},
 	{"statx", SYS_statx},
 	{"copy_file_range", SYS_copy_file_range},
+	{"execveat", SYS_execveat},
+	{"process_vm_readv", SYS_process_vm_readv},
+	{"ptrace", SYS_ptrace},
 };
 
 static const struct {

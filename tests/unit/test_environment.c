@@ -95,6 +95,24 @@ static void test_environment_has_a_cap(void **state)
 	strlist_free(&env);
 }
 
+static void test_environment_lets_node_start_without_new_native_code(void **state)
+{
+	struct strlist out;
+
+	assert_int_equal(policy_environment(&policy, NULL, NULL, &out, NULL), 0);
+	assert_false(strlist_has(&out, "NODE_OPTIONS=--jitless"));
+	strlist_free(&out);
+	assert_int_equal(policy_set(&policy, "process.native", "false", NULL), 0);
+	assert_int_equal(policy_environment(&policy, NULL, NULL, &out, NULL), 0);
+	assert_true(strlist_has(&out, "NODE_OPTIONS=--jitless"));
+	strlist_free(&out);
+	assert_int_equal(policy_set(&policy, "env.set", "NODE_OPTIONS=-x", NULL), 0);
+	assert_int_equal(policy_environment(&policy, NULL, NULL, &out, NULL), 0);
+	assert_true(strlist_has(&out, "NODE_OPTIONS=-x"));
+	assert_false(strlist_has(&out, "NODE_OPTIONS=--jitless"));
+	strlist_free(&out);
+}
+
 static void test_nearest_word_forgives_slips_and_prefixes_only(void **state)
 {
 	static const char *const words[] = {"run", "doctor", "selftest", "bench", "completion", "ls"};
@@ -143,6 +161,7 @@ int main(void)
 		WITH_POLICY(test_environment_never_takes_injecting_names_from_the_host),
 		WITH_POLICY(test_environment_refuses_malformed_extra_without_showing_values),
 		WITH_POLICY(test_environment_has_a_cap),
+		WITH_POLICY(test_environment_lets_node_start_without_new_native_code),
 		WITH_POLICY(test_nearest_word_forgives_slips_and_prefixes_only),
 	};
 

@@ -90,7 +90,8 @@ static void test_empty_lists_grant_nothing_but_the_system(void **state)
 	assert_false(may(ACCESS_READ, "/home/user"));
 	assert_true(may(ACCESS_READ, "/usr/lib/libc.so.6"));
 	assert_true(may(ACCESS_READ, "/etc/passwd"));
-	assert_true(may(ACCESS_READ, "/"));
+	assert_false(may(ACCESS_READ, "/")); /* its names are not the system's alone */
+	assert_false(may(ACCESS_WRITE, "/proc/self/mem"));
 	assert_false(may(ACCESS_WRITE, "/usr/lib/x"));
 	assert_false(may(ACCESS_WRITE, "/"));
 	assert_false(may(ACCESS_READ, "/usrlocal"));
@@ -192,6 +193,8 @@ static void test_programs_go_by_name_and_by_path(void **state)
 	assert_true(runs("/app/a.out"));
 	assert_true(runs("/app/node_modules/.bin/x"));
 	assert_false(runs("/usr/bin/rm"));
+	assert_false(runs("/tmp/git")); /* a name is not for what somebody brings along */
+	assert_false(runs("/home/user/bin/git"));
 	set("process.deny", "python3.1?");
 	assert_false(runs("/usr/bin/python3.11"));
 	assert_string_equal(verdict.rule, "python3.1?");
@@ -201,6 +204,20 @@ static void test_programs_go_by_name_and_by_path(void **state)
 	set("files.deny", "/app/a.out");
 	assert_false(may(ACCESS_EXECUTE, "/app/a.out"));
 	assert_string_equal(verdict.key, "files.deny");
+}
+
+static void test_nothing_native_runs_from_where_files_can_be_written(void **state)
+{
+	assert_true(runs("/app/a.out"));
+	set("process.native", "false");
+	assert_false(runs("/app/a.out"));
+	assert_string_equal(verdict.key, "process.native");
+	assert_false(runs("/tmp/x"));
+	assert_true(runs("/usr/bin/env"));
+	assert_true(policy_runs_anything(&policy));
+	set("clear", "process.allow");
+	set("process.allow", "git");
+	assert_false(policy_runs_anything(&policy));
 }
 
 static void test_shells_can_be_taken_away(void **state)
@@ -270,6 +287,7 @@ int main(void)
 		WITH_POLICY(test_long_paths_are_matched_to_the_end),
 		WITH_POLICY(test_programs_go_by_name_and_by_path),
 		WITH_POLICY(test_shells_can_be_taken_away),
+		WITH_POLICY(test_nothing_native_runs_from_where_files_can_be_written),
 		WITH_POLICY(test_no_rule_reaches_nothing),
 		WITH_POLICY(test_rules_name_host_and_port),
 		WITH_POLICY(test_loopback_is_the_sandbox),

@@ -20,9 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/ptrace.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -53,9 +55,14 @@
 #else
 #define LENGTH_MAX 160
 #endif
+/* What a policy asks for that is not the default may cost a little. */
+#define LENGTH_ASKED 24
 
 #define GARBAGE 0xdeadbeef00000000u
-#define ALL_FLAGS (SECCOMP_PIN_CPUS | SECCOMP_ALLOW_USERNS | SECCOMP_NO_SETID | SECCOMP_NOTIFY)
+#define ASKED (SECCOMP_ALONE | SECCOMP_LISTED | SECCOMP_NO_NATIVE)
+#define ALL_FLAGS                                                                                                             \
+	(SECCOMP_PIN_CPUS | SECCOMP_ALLOW_USERNS | SECCOMP_NO_SETID | SECCOMP_NOTIFY | SECCOMP_TRACE | ASKED | SECCOMP_MDWE | \
+	 SECCOMP_READER)
 
 extern char **environ;
 
@@ -133,7 +140,7 @@ static void test_program_is_short_and_every_jump_lands_inside(void **state)
 {
 	for (unsigned flags = 0; flags <= ALL_FLAGS; flags++) {
 		compile(flags);
-		assert_in_range(program.len, 1, LENGTH_MAX);
+		assert_in_range(program.len, 1, flags & ASKED && LENGTH_MAX < SECCOMP_MAX_INSNS ? LENGTH_MAX + LENGTH_ASKED : LENGTH_MAX);
 		for (unsigned pc = 0; pc < program.len; pc++) {
 			const struct sock_filter *i = &program.insns[pc];
 
@@ -161,10 +168,11 @@ static uint32_t expected(enum syscall_rule rule, unsigned flags)
 {
 	switch (rule) {
 	case RULE_ALLOW:
-	case RULE_CLONE:
 	case RULE_UNSHARE:
 	case RULE_IOCTL:
-	case RULE_PTRACE: /* PTRACE_TRACEME */
+	case RULE_MMAP: /* PROT_NONE */
+	case RULE_MPROTECT:
+	case RULE_SHMAT:
 	case RULE_PERSONALITY:
 	case RULE_SETRLIMIT: /* RLIMIT_CPU */
 	case RULE_PRLIMIT:
@@ -188,6 +196,17 @@ static uint32_t expected(enum syscall_rule rule, unsigned flags)
 		return flags & SECCOMP_PIN_CPUS ? FAILS(EPERM) : ALLOWED;
 	case RULE_NOTIFY:
 		return flags & SECCOMP_NOTIFY ? HANDED_OVER : ALLOWED;
+	case RULE_EXEC:
+		return flags & SECCOMP_TRACE ? HANDED_OVER : ALLOWED;
+	case RULE_READER:
+		return flags & SECCOMP_READER ? ALLOWED : FAILS(EPERM);
+	case RULE_CLONE:
+	case RULE_FORK:
+		return !(flags & SECCOMP_ALONE) ? ALLOWED : flags & SECCOMP_TRACE ? HANDED_OVER : FAILS(EPERM);
+	case RULE_PTRACE: /* PTRACE_TRACEME */
+		return flags & SECCOMP_NO_NATIVE ? FAILS(EPERM) : ALLOWED;
+	case RULE_MEMFD:
+		return flags & SECCOMP_NO_NATIVE ? FAILS(ENOSYS) : flags & SECCOMP_LISTED ? FAILS(EACCES) : ALLOWED;
 	}
 	return KILLED;
 }
@@ -261,6 +280,106 @@ static void test_renames_are_handed_over_where_that_is_asked_for(void **state)
 		assert_int_equal(verdict(__NR_mount, 0, 0, 0), FAILS(EPERM));
 		assert_int_equal(verdict(5000, 0, 0, 0), FAILS(ENOSYS));
 	}
+}
+
+static void test_programs_are_handed_over_where_that_is_asked_for(void **state)
+{
+	for (unsigned flags = 0; flags <= ALL_FLAGS; flags++) {
+		const uint32_t want = flags & SECCOMP_TRACE ? HANDED_OVER : ALLOWED;
+
+		compile(flags);
+		assert_int_equal(verdict(__NR_execve, 0x1000, 0x2000, 0x3000), want);
+		assert_int_equal(verdict(__NR_execveat, GARBAGE | 3, 0x1000, 0x2000), want);
+		seccomp_allow_notified(&program);
+		assert_int_equal(verdict(__NR_execve, 0x1000, 0x2000, 0x3000), ALLOWED);
+	}
+}
+
+static void test_tracing_programs_costs_a_few_instructions(void **state)
+{
+	compile(SECCOMP_NO_SETID | SECCOMP_NOTIFY);
+	const unsigned before = program.len;
+	compile(SECCOMP_NO_SETID | SECCOMP_NOTIFY | SECCOMP_TRACE);
+#ifndef SECCOMP_NEAR
+	assert_in_range(program.len, before, before + 6);
+#else
+	assert_true(program.len >= before);
+#endif
+}
+
+static void test_who_is_alone_has_threads_only(void **state)
+{
+	static const uint32_t thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
+
+	for (unsigned traced = 0; traced <= SECCOMP_TRACE; traced += SECCOMP_TRACE) {
+		const uint32_t refused = traced ? HANDED_OVER : FAILS(EPERM);
+
+		compile(SECCOMP_ALONE | traced);
+		assert_int_equal(verdict(__NR_clone, thread, 0, 0), ALLOWED);
+		assert_int_equal(verdict(__NR_clone, thread | CLONE_NEWPID, 0, 0), FAILS(EPERM));
+		assert_int_equal(verdict(__NR_clone, SIGCHLD, 0, 0), refused);
+		assert_int_equal(verdict(__NR_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0), refused);
+		assert_int_equal(verdict(__NR_clone, (uint64_t)CLONE_THREAD << 32 | SIGCHLD, 0, 0), refused);
+		assert_int_equal(verdict(__NR_clone3, 0x1000, 88, 0), FAILS(ENOSYS));
+#ifdef __NR_fork
+		assert_int_equal(verdict(__NR_fork, 0, 0, 0), refused);
+		assert_int_equal(verdict(__NR_vfork, 0, 0, 0), refused);
+#endif
+		/* who loaded it has its own to make */
+		assert_int_equal(verdict(__NR_execve, 0x1000, 0, 0), traced ? HANDED_OVER : ALLOWED);
+	}
+}
+
+static void test_listed_programs_are_not_joined_by_memory(void **state)
+{
+	const unsigned cloexec = 1, sealing = 2, noexec = 8, exec = 0x10;
+
+	compile(SECCOMP_LISTED);
+	assert_int_equal(verdict(__NR_memfd_create, 0x1000, 0, 0), FAILS(EACCES));
+	assert_int_equal(verdict(__NR_memfd_create, 0x1000, cloexec | sealing | exec, 0), FAILS(EACCES));
+	assert_int_equal(verdict(__NR_memfd_create, 0x1000, GARBAGE | cloexec, 0), FAILS(EACCES));
+	assert_int_equal(verdict(__NR_memfd_create, 0x1000, (uint64_t)noexec << 32, 0), FAILS(EACCES));
+	assert_int_equal(verdict(__NR_memfd_create, 0x1000, noexec | cloexec, 0), ALLOWED);
+	compile(SECCOMP_LISTED | SECCOMP_NO_NATIVE);
+	assert_int_equal(verdict(__NR_memfd_create, 0x1000, noexec, 0), FAILS(ENOSYS));
+}
+
+static void test_without_native_code_memory_never_becomes_executable(void **state)
+{
+	static const uint32_t shared[] = {MAP_SHARED, MAP_SHARED_VALIDATE};
+	const uint64_t high = GARBAGE;
+
+	compile(SECCOMP_NO_NATIVE);
+	assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE), ALLOWED);
+	assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE), ALLOWED);
+	assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS), ALLOWED);
+	assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS), ALLOWED);
+	assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_WRITE | PROT_EXEC, MAP_PRIVATE), FAILS(EACCES));
+	assert_int_equal(verdict4(__NR_mmap, 0, 4096, high | PROT_WRITE | PROT_EXEC, high | MAP_PRIVATE), FAILS(EACCES));
+	assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS), FAILS(EACCES));
+	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
+		assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_READ | PROT_EXEC, shared[i]), FAILS(EACCES));
+		assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_READ | PROT_EXEC, high | shared[i] | MAP_ANONYMOUS), FAILS(EACCES));
+	}
+	for (int k = 0; k < 2; k++) {
+		const long nr = k ? __NR_pkey_mprotect : __NR_mprotect;
+		assert_int_equal(verdict(nr, 0x1000, 4096, PROT_READ | PROT_WRITE), ALLOWED);
+		assert_int_equal(verdict(nr, 0x1000, 4096, PROT_READ | PROT_EXEC), FAILS(EACCES));
+		assert_int_equal(verdict(nr, 0x1000, 4096, high | PROT_EXEC), FAILS(EACCES));
+	}
+	assert_int_equal(verdict(__NR_shmat, 1, 0, 0), ALLOWED);
+	assert_int_equal(verdict(__NR_shmat, 1, 0, SHM_RDONLY), ALLOWED);
+	assert_int_equal(verdict(__NR_shmat, 1, 0, SHM_EXEC | SHM_RDONLY), FAILS(EACCES));
+	assert_int_equal(verdict(__NR_shmat, 1, 0, high | SHM_EXEC), FAILS(EACCES));
+	for (int request = 0; request < 0x4300; request++)
+		assert_int_equal(verdict(__NR_ptrace, (uint64_t)request, 0, 0), FAILS(EPERM));
+	assert_int_equal(verdict(__NR_process_vm_writev, 0, 0, 0), FAILS(EPERM));
+	assert_int_equal(verdict(__NR_personality, READ_IMPLIES_EXEC, 0, 0), FAILS(EPERM));
+	assert_int_equal(verdict(__NR_userfaultfd, 0, 0, 0), FAILS(EPERM));
+	assert_int_equal(verdict(__NR_io_uring_setup, 0, 0, 0), FAILS(EPERM));
+	compile(0);
+	assert_int_equal(verdict4(__NR_mmap, 0, 4096, PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS), ALLOWED);
+	assert_int_equal(verdict(__NR_mprotect, 0x1000, 4096, PROT_READ | PROT_EXEC), ALLOWED);
 }
 
 static void test_every_other_number_answers_enosys(void **state)
@@ -569,7 +688,7 @@ static void test_a_listener_sees_a_rename_and_answers_it_for_real(void **state)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-		listener = seccomp_load_listener(&program);
+		listener = seccomp_load_listener(&program, *(const bool *)*state);
 		if (write(pipes[1], &listener, sizeof(listener)) != (ssize_t)sizeof(listener))
 			_exit(2);
 		_exit(syscall(__NR_renameat2, AT_FDCWD, "a", AT_FDCWD, "b", 0) != -1 || errno != EDOM);
@@ -593,11 +712,13 @@ static void test_load_reports_the_error(void **state)
 	static struct seccomp_program empty;
 
 	assert_int_equal(seccomp_load(&empty), -EINVAL);
-	assert_int_equal(seccomp_load_listener(&empty), -EINVAL);
+	assert_int_equal(seccomp_load_listener(&empty, false), -EINVAL);
+	assert_int_equal(seccomp_load_listener(&empty, true), -EINVAL);
 }
 
 int main(void)
 {
+	static bool interruptible = false, killable = true;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_program_is_short_and_every_jump_lands_inside),
 		cmocka_unit_test(test_table_names_no_number_twice),
@@ -606,6 +727,11 @@ int main(void)
 		cmocka_unit_test(test_the_core_limit_cannot_be_changed_and_nobody_notices),
 		cmocka_unit_test(test_no_file_gets_a_set_id_bit_where_that_is_asked_for),
 		cmocka_unit_test(test_renames_are_handed_over_where_that_is_asked_for),
+		cmocka_unit_test(test_programs_are_handed_over_where_that_is_asked_for),
+		cmocka_unit_test(test_tracing_programs_costs_a_few_instructions),
+		cmocka_unit_test(test_who_is_alone_has_threads_only),
+		cmocka_unit_test(test_listed_programs_are_not_joined_by_memory),
+		cmocka_unit_test(test_without_native_code_memory_never_becomes_executable),
 		cmocka_unit_test(test_other_architectures_are_killed),
 		cmocka_unit_test(test_x32_calls_are_killed),
 		cmocka_unit_test(test_terminal_injection_is_denied_whatever_the_upper_half_says),
@@ -620,7 +746,9 @@ int main(void)
 		cmocka_unit_test(test_forbidden_calls_fail_for_real),
 		cmocka_unit_test(test_forks_threads_and_spawns_work_for_real),
 		cmocka_unit_test(test_other_abis_die_for_real),
-		cmocka_unit_test(test_a_listener_sees_a_rename_and_answers_it_for_real),
+		cmocka_unit_test_prestate(test_a_listener_sees_a_rename_and_answers_it_for_real, &interruptible),
+		{"test_a_listener_whose_callers_can_only_be_killed_does_so_too", test_a_listener_sees_a_rename_and_answers_it_for_real,
+	         NULL, NULL, &killable},
 		cmocka_unit_test(test_load_reports_the_error),
 	};
 

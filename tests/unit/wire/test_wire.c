@@ -31,6 +31,7 @@
 
 static const struct device_number null_device = {1, 3};
 
+static const char *hidden_items[] = {"/**/.env", "/data/key"};
 static struct setup_op sample_ops[] = {
 	{.kind = OP_BIND, .target = "usr", .source = "/usr"},
 	{.kind = OP_FILE, .target = "etc/hostname", .data = "a\0b\n", .data_len = 4, .mode = 0644},
@@ -39,8 +40,13 @@ static struct setup_op sample_ops[] = {
 	{.kind = OP_SCRATCH, .target = "home/user", .source = "home", .flags = OP_WRITABLE | OP_OWNED},
 	{.kind = OP_VOLATILE, .target = "tmp", .mode = 01777},
 	{.kind = OP_MASK, .target = "proc/kcore", .flags = OP_OPTIONAL},
+	{.kind = OP_HIDE,
+         .target = ".",
+         .source = "/",
+         .flags = OP_DOTS,
+         .find = {{hidden_items, 2}, {hidden_items, 1}, {hidden_items, 2}}},
 };
-static struct access_rule sample_rules[] = {{"/", LANDLOCK_RX}, {"/app", LANDLOCK_RWX}};
+static struct access_rule sample_rules[] = {{"/", LANDLOCK_RX, NULL}, {"/app", LANDLOCK_RWX, NULL}, {"/data", LANDLOCK_LIST, "/data/**/x"}};
 static const char *forbid_items[] = {"/root/.ssh", "/var/run/docker.sock"}, *read_items[] = {"/srv/data"};
 
 static const struct sandbox_spec sample_spec = {
@@ -188,7 +194,12 @@ static void test_sandbox_spec_survives_the_round_trip(void **state)
 		if (out.ops[i].data_len)
 			assert_memory_equal(out.ops[i].data, sample_ops[i].data, out.ops[i].data_len);
 	}
-	assert_int_equal(out.rule_count, 2);
+	assert_int_equal(out.rule_count, 3);
+	assert_null(out.rules[1].pattern);
+	assert_string_equal(out.rules[2].pattern, "/data/**/x");
+	assert_int_equal(out.rules[2].access, LANDLOCK_LIST);
+	assert_same_list(&out.ops[ARRAY_SIZE(sample_ops) - 1].find.patterns, &sample_ops[ARRAY_SIZE(sample_ops) - 1].find.patterns);
+	assert_same_list(&out.ops[ARRAY_SIZE(sample_ops) - 1].find.keep, &sample_ops[ARRAY_SIZE(sample_ops) - 1].find.keep);
 	assert_string_equal(out.rules[1].path, "/app");
 	assert_int_equal(out.rules[1].access, LANDLOCK_RWX);
 	assert_same_list(&out.forbid, &sample_spec.forbid);
@@ -433,10 +444,10 @@ static void test_layers_that_leave_their_stage_are_refused(void **state)
 /* The access of a rule is an index into a table of landlock.c. */
 static void test_access_rules_that_do_not_exist_are_refused(void **state)
 {
-	static const uint32_t bad[] = {LANDLOCK_DEV + 1, 1000, UINT32_MAX};
+	static const uint32_t bad[] = {LANDLOCK_ACCESS_COUNT, 1000, UINT32_MAX};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		struct access_rule rule = {"/", bad[i]};
+		struct access_rule rule = {.path = "/", .access = bad[i]};
 		struct sandbox_spec spec = sample_spec;
 		_cleanup_buf_ struct buf b = {0};
 

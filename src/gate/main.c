@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cordon-gate: the gate as a process of its own (messages.h). It reads the rules it was asked for, and then gives up everything: its user, every file, every
+ * system call but those that compute and answer. Whatever a text does to a parser, it does it here.
+ */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "gate/messages.h"
+#include "sandbox/landlock.h"
+
+#define NOBODY 65534
+#define MEMORY ((rlim_t)1 << 30)
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "which architecture is this?"
+#endif
+
+/* To take a message and answer it, and for memory and time; the rest answers EPERM. */
+static const int allowed[] = {
+	SYS_recvmsg,      SYS_sendmsg,      SYS_read,         SYS_pread64,        SYS_write,
+	SYS_close,        SYS_fstat,        SYS_newfstatat,   SYS_lseek,          SYS_fcntl,
+	SYS_memfd_create, SYS_ftruncate,    SYS_mmap,         SYS_munmap,         SYS_mremap,
+	SYS_madvise,      SYS_brk,          SYS_futex,        SYS_getpid,         SYS_clock_gettime,
+	SYS_getrandom,    SYS_rt_sigreturn, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_restart_syscall,
+	SYS_exit,         SYS_exit_group,
+};
+
+static int load_filter(void)
+{
+	struct sock_filter program[ARRAY_SIZE(allowed) + 6];
+	const uint8_t count = ARRAY_SIZE(allowed);
+	size_t n = 0;
+	program[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+	program[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
+	program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	program[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	for (uint8_t i = 0; i < count; i++)
+		program[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i], (uint8_t)(count - i), 0);
+	program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	const struct sock_fprog prog = {.len = (unsigned short)n, .filter = program};
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
+}
+
+/* As root of a user namespace there may be no other user to become: then its capabilities are what can be given up. */
+static int give_up_user(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+	if (geteuid() == 0 && syscall(SYS_setgroups, 0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
+	    setresuid(NOBODY, NOBODY, NOBODY) == 0)
+		return 0;
+	return (int)syscall(SYS_capset, &header, none);
+}
+
+static int lock_down(struct cordon_error *err)
+{
+	const struct rlimit memory = {MEMORY, MEMORY}, none = {0, 0};
+	_cleanup_fd_ int ruleset = landlock_abi() > 0 ? landlock_ruleset(NULL, 0, err) : -1;
+	if (give_up_user() < 0)
+		return err_sys(err, "the gate cannot give up its user");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || setrlimit(RLIMIT_CORE, &none) < 0 ||
+	    setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_NPROC, &none) < 0 || (ruleset >= 0 && landlock_restrict(ruleset) < 0))
+		return err_sys(err, "the gate cannot lock itself in");
+	return load_filter() < 0 ? err_sys(err, "the gate cannot load its filter") : 0;
+}
+
+static int send_result(const struct gate_result *r)
+{
+	_cleanup_buf_ struct buf body = {0};
+	gate_result_encode(r, &body);
+	return wire_send(GATE_FD, WIRE_GATE, &body, NULL, 0, NULL);
+}
+
+static int open_gate(struct gate **gate, struct cordon_error *err)
+{
+	_cleanup_msg_ struct wire_msg msg = {0};
+	struct gate_config config;
+	if (wire_recv(GATE_FD, &msg, err) <= 0 || gate_config_decode(msg.body, msg.len, &config, err) < 0)
+		return -1;
+	int r = gate_open(gate, &config, err);
+	gate_config_free(&config);
+	return r < 0 ? -1 : lock_down(err);
+}
+
+static int answer(const struct gate *gate, const struct wire_msg *msg)
+{
+	struct gate_asked q;
+	struct gate_result result = {0};
+	if (gate_asked_decode(msg->body, msg->len, &q, NULL) < 0)
+		return -1;
+	int r = q.is_argv ? gate_argv(gate, q.argv.items, &result, NULL) : gate_code(gate, q.language, q.text, q.len, &result, NULL);
+	if (r == 0)
+		r = send_result(&result);
+	gate_result_free(&result);
+	free(q.argv.items);
+	return r;
+}
+
+int main(void)
+{
+	struct cordon_error err = {0};
+	struct gate *gate = NULL;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (open_gate(&gate, &err) < 0) {
+		_cleanup_buf_ struct buf body = {0};
+		error_encode(&err, &body);
+		wire_send(GATE_FD, WIRE_ERROR, &body, NULL, 0, NULL);
+		return 1;
+	}
+	if (send_result(&(struct gate_result){0}) < 0)
+		return 1;
+	for (;;) {
+		_cleanup_msg_ struct wire_msg msg = {0};
+		if (wire_recv(GATE_FD, &msg, NULL) <= 0 || answer(gate, &msg) < 0)
+			return 0; /* the caller has gone, or asks nonsense */
+	}
+}

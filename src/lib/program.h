@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The other programs of an installation: cordon-full, cordon-gate. */
+#ifndef CORDON_LIB_PROGRAM_H
+#define CORDON_LIB_PROGRAM_H
+
+#include <limits.h>
+
+/*
+ * Where it is: beside this program or library (a build directory), in libexec/cordon of the prefix that these are in (an installation that was moved), else where it
+ * was to be installed.
+ */
+void program_find(const char *name, char out[PATH_MAX]);
+
+#endif

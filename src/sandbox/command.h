@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A child of init on its way to become a command: session, limits, user, capabilities, Landlock, filter, exec. Async-signal-safe all the way.
+ */
+#ifndef CORDON_SANDBOX_COMMAND_H
+#define CORDON_SANDBOX_COMMAND_H
+
+#include "base/err.h"
+#include "sandbox/init.h"
+#include "sandbox/spec.h"
+
+struct command {
+	const struct init_config *config;
+	const struct exec_spec *spec;
+	int stdio[3];
+	int tty;    /* slave side, -1: none */
+	int report; /* a socket that closes on exec: the listener is sent there, and a struct command_failure if something goes wrong */
+};
+
+struct command_failure {
+	unsigned stage;
+	int error;
+};
+
+_Noreturn void command_become(struct command *c);
+
+/* What to tell of one. */
+void command_failed(const struct command_failure *f, const char *name, const char *cwd, struct cordon_error *err);
+
+/* The user that commands have, for the calling process. 0 or -errno. */
+int command_user(const struct init_config *c);
+
+#endif

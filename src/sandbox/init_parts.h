@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What init.c and init_supervise.c share; nobody else needs it. */
+#ifndef CORDON_SANDBOX_INIT_PARTS_H
+#define CORDON_SANDBOX_INIT_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sandbox/init.h"
+#include "sandbox/spec.h"
+#include "sandbox/trace.h"
+
+#define MAX_EXECS 64
+
+struct running {
+	int sock;  /* the exec's own; closed by the library to end it */
+	pid_t pid; /* 0: free slot; also its session and process group */
+	uint64_t started_us, deadline_us;
+	bool exited, timed_out, cancelled;
+	bool reaped; /* the reaper is gone */
+	int status;
+	pid_t reaper;               /* tracked execs: whose child the command is; 0: ours */
+	int words;                  /* the reaper's pipe; -1: none */
+	int starting;               /* the pipe that closes when the exec succeeded; -1 once it has */
+	int terminal;               /* master side, to be sent with the word that it runs; -1: none */
+	int listener;               /* where its calls wait for a supervisor (supervisor.h); -1: none */
+	int rules;                  /* the Landlock ruleset it was started with, for the supervisor; -1: none */
+	pid_t supervisor;           /* 0: none yet, or killed */
+	unsigned supervisors;       /* how many there were */
+	int leash;                  /* closed to end the supervisor; -1: none */
+	uint64_t closing_us;        /* when it has to have ended; 0: it was not asked to */
+	struct trace_table *traces; /* what the supervisors wrote down; NULL: there was none yet */
+	uint64_t lost;              /* programs that nobody wrote down */
+	bool untraced;              /* the kernel has no listener for us */
+	bool reporting;             /* all is over, and the library has to read before more can be said */
+	struct exited_msg end;      /* the last thing to say */
+	char name[128], cwd[128];   /* for the message if it does not start */
+};
+
+struct init {
+	struct init_config *config;
+	struct running execs[MAX_EXECS];
+	unsigned active;
+	uint64_t cpu_us, maxrss_kb; /* of everything reaped */
+	int signals;                /* signalfd for SIGCHLD */
+	int rename_lock;            /* for the supervisors of renames, -1: not made yet */
+};
+
+/* The pipe has something: the end of file (it runs) or why not. False if the exec is gone. */
+bool init_started(struct init *in, struct running *e);
+
+/* A call waits at the listener, or (no POLLIN) nobody is left who could make one. */
+void init_supervise(struct init *in, struct running *e, short revents);
+
+#endif

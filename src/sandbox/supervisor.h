@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who answers the system calls that the filter hands over (SECCOMP_RET_USER_NOTIF): execve for the audit (execs.h), rename for directories of lower layers
+ * (renames.h).
+ *
+ * Theory of operation. The child that becomes a command loads the filter last and sends the listener to init. Its own execve waits there: as long as the pipe
+ * that tells of its success is open, it is the only one who can call, and init lets the call go on itself (supervisor_first). When the next call waits, init
+ * forks a supervisor, one per exec. That ends when told to (the leash), or with the exec's last process: the listener hangs up.
+ *
+ * What depends on it. Nothing is allowed because a supervisor says so: an execve goes on or is refused by what init was told at the start, and a call that
+ * nobody answers waits. Killing or stopping the supervisor, which a command of the same user can where Landlock has no signal scope (before Linux 6.12), costs
+ * records, and leaves renames to the kernel. A memory read can block it (a FUSE mount), but never init.
+ *
+ * Limits. Programs inside can have no listeners of their own (EBUSY). A signal with a handler interrupts the wait for an answer: with SA_RESTART the call comes
+ * again; without it the caller sees EINTR, also from execve, which knows none otherwise (dash does in "x & exec y" if x ends at that very moment: SIGCHLD). Where
+ * a sandbox cannot be frozen, that can happen only until the call was received (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19); who waits
+ * like that cannot be frozen once the supervisor is, which rules it out for those that live on.
+ */
+#ifndef CORDON_SANDBOX_SUPERVISOR_H
+#define CORDON_SANDBOX_SUPERVISOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "sandbox/seccomp.h"
+#include "sandbox/trace.h"
+
+/*
+ * In the command's child, last before exec: loads the filter and sends the listener over a SOCK_SEQPACKET. Where the kernel has no listener for us the plain
+ * filter is loaded, unless all depends on answers (`needed`). 0 or -errno.
+ */
+int supervisor_load(const struct seccomp_program *prog, bool freezable, bool needed, int sock);
+
+/* In init: as recv(2) from the other end; a listener that arrives is put into *listener. */
+ssize_t supervisor_receive(int sock, void *data, size_t len, int *listener);
+
+/* In init, after POLLIN: the command's own first execve goes on. */
+void supervisor_first(int listener);
+
+/* In init, after POLLIN, when there can be no supervisor: the call that waits goes on; with `alone`, what execs.h is for is refused. True if it was such a call. */
+bool supervisor_decline(int listener, bool alone);
+
+struct supervisor_config {
+	int listener;
+	int landlock_fd; /* -1: none */
+	int lock;        /* a file that all supervisors of a sandbox share */
+	int sock;        /* the exec's own, to the library */
+	int leash;       /* the supervisor ends when this hangs up */
+	unsigned filter; /* enum seccomp_flags of its own */
+	struct trace_table *traces;
+	bool renames;  /* renames are handed over as well */
+	bool distrust; /* an earlier one was killed */
+	bool listed, alone;
+};
+
+/* In a child of init that has the command's user and limits, and CAP_SYS_PTRACE. */
+_Noreturn void supervisor_run(const struct supervisor_config *config);
+
+#endif
