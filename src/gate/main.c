@@ -33,12 +33,44 @@
 
 /* To take a message and answer it, and for memory and time; the rest answers EPERM. */
 static const int allowed[] = {
-	SYS_recvmsg,      SYS_sendmsg,      SYS_read,         SYS_pread64,        SYS_write,
-	SYS_close,        SYS_fstat,        SYS_newfstatat,   SYS_lseek,          SYS_fcntl,
-	SYS_memfd_create, SYS_ftruncate,    SYS_mmap,         SYS_munmap,         SYS_mremap,
-	SYS_madvise,      SYS_brk,          SYS_futex,        SYS_getpid,         SYS_clock_gettime,
-	SYS_getrandom,    SYS_rt_sigreturn, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_restart_syscall,
-	SYS_exit,         SYS_exit_group,
+	SYS_recvmsg,
+	SYS_sendmsg,
+	SYS_read,
+	SYS_pread64,
+	SYS_write,
+	SYS_close,
+	SYS_fstat,
+	SYS_newfstatat,
+	SYS_lseek,
+	SYS_fcntl,
+	SYS_memfd_create,
+	SYS_ftruncate,
+	SYS_mmap,
+	SYS_munmap,
+	SYS_mremap,
+	SYS_madvise,
+	SYS_brk,
+	SYS_futex,
+	SYS_getpid,
+	SYS_clock_gettime,
+	SYS_getrandom,
+	SYS_rt_sigreturn,
+	SYS_rt_sigaction,
+	SYS_rt_sigprocmask,
+	SYS_restart_syscall,
+	SYS_exit,
+	SYS_exit_group,
+#ifdef __SANITIZE_ADDRESS__ /* what its runtime needs */
+	SYS_mprotect,
+	SYS_sched_yield,
+	SYS_gettid,
+	SYS_sigaltstack,
+	SYS_readlinkat,
+	SYS_prctl,
+	SYS_sched_getaffinity,
+	SYS_openat,
+	SYS_getdents64,
+#endif
 };
 
 static int load_filter(void)
@@ -71,7 +103,12 @@ static int give_up_user(void)
 
 static int lock_down(struct cordon_error *err)
 {
-	const struct rlimit memory = {MEMORY, MEMORY}, none = {0, 0};
+#ifdef __SANITIZE_ADDRESS__
+	const struct rlimit memory = {RLIM_INFINITY, RLIM_INFINITY}; /* its shadow is a matter of terabytes */
+#else
+	const struct rlimit memory = {MEMORY, MEMORY};
+#endif
+	const struct rlimit none = {0, 0};
 	_cleanup_fd_ int ruleset = landlock_abi() > 0 ? landlock_ruleset(NULL, 0, err) : -1;
 	if (give_up_user() < 0)
 		return err_sys(err, "the gate cannot give up its user");
@@ -129,6 +166,6 @@ int main(void)
 	for (;;) {
 		_cleanup_msg_ struct wire_msg msg = {0};
 		if (wire_recv(GATE_FD, &msg, NULL) <= 0 || answer(gate, &msg) < 0)
-			return 0; /* the caller has gone, or asks nonsense */
+			_exit(0); /* the caller has gone, or asks nonsense */
 	}
 }
