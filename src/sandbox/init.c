@@ -258,13 +258,16 @@ static void kill_tracked(struct init *in, const struct running *e)
 static void kill_tree(struct init *in, const struct running *e)
 {
 	/* without a pid namespace (weakened builds only) "all" would be the host */
-	if (in->active == 1 && getpid() == 1)
+	if (in->active == 1 && getpid() == 1) {
 		kill(-1, SIGKILL);
-	else if (e->reaper)
+	} else if (e->reaper) {
 		kill_tracked(in, e);
-	else
+	} else {
+		if (!e->exited) /* one that was stopped before it had a session of its own */
+			kill(e->pid, SIGKILL);
 		for (int pass = 0; pass < KILL_PASSES && signal_session(e->pid, SIGKILL); pass++)
 			; /* again for those that were being forked */
+	}
 }
 
 /* Whatever was not sent yet, and then the last word. Called again when the library has read, until all is said. */
