@@ -120,7 +120,7 @@ void audit_close(struct audit *a)
 {
 	if (!a)
 		return;
-	if (a->added > a->written || (a->sync == AUDIT_SYNC_RESULT && a->written > a->synced))
+	if (a->added > a->written)
 		audit_commit(a, NULL);
 	destroy(a);
 }

@@ -132,7 +132,7 @@ struct audit;
 
 /* Makes the directory if need be. `options` may be NULL. Not for use in a child made by fork(). Release with audit_close(). */
 int audit_open(struct audit **out, const char *home, const struct audit_options *options, struct cordon_error *err);
-/* Commits what was added, if it can be, and releases everything. No other thread may be using it. NULL is fine. */
+/* Commits what was added and not written, if it can be, and releases everything. No other thread may be using it. NULL is fine. */
 void audit_close(struct audit *a);
 
 /* Redacts, encodes and keeps the event until the next commit. Any thread. -1: not a valid event, or too much is waiting. */

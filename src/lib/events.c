@@ -289,13 +289,19 @@ static int add_rollback(const struct cordon_exec *e, struct audit *log, struct c
 	return e->tx.outcome == OUTCOME_ROLLED_BACK ? audit_add(log, &event, err) : 0;
 }
 
+/* What is gone with its sandbox cannot be there after a loss of power when the record of it is not: writing it is enough, and the next sync takes it along. */
+static bool leaves_traces(const struct cordon_sandbox *s)
+{
+	return s->live || s->state.seed >= 0 || s->policy.mounts_write.count > 0 || s->policy.network.outbound.count > 0;
+}
+
 int events_exec_end(struct cordon_exec *e, struct cordon_error *err)
 {
 	if (!e->recorded)
 		return 0;
 	e->recorded = false;
 	struct audit *log = log_of(e, err);
-	const bool sync = e->sandbox->policy.audit.sync != SYNC_SEAL;
+	const bool sync = e->sandbox->policy.audit.sync != SYNC_SEAL && leaves_traces(e->sandbox);
 	if (e->unrecorded)
 		return err_set(err, CORDON_ERR_SYSTEM, "the command has run, but not all of what it started could be recorded");
 	if (!log || add_changes(e, log, err) < 0 || add_rollback(e, log, err) < 0 || add_end(e, log, err) < 0 ||

@@ -3,7 +3,8 @@
  * What the library writes into the audit (audit/audit.h), and when.
  *
  * A command's start is written before anything of it runs, and its end, with all that it did, is committed before its result is handed out: nothing runs
- * unrecorded, and no reported result is lost. Where a record cannot be written (a full disk, above all) the command does not start, or its result is an
+ * unrecorded, and no reported result is lost, whoever is killed. With audit.sync: result it is also on the disk by then, unless nothing of the command outlives it: no
+ * sandbox that stays, no workspace, no writable mount. Where a record cannot be written (a full disk, above all) the command does not start, or its result is an
  * error. What is done to a sandbox's tree (snapshot, restore, commit …) is recorded when it is done, before it is reported.
  */
 #ifndef CORDON_LIB_EVENTS_H
