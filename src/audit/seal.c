@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "audit/trail.h"
+#include "base/fs.h"
 #include "base/util.h"
 
 #define FIRST_LINE "cordon-audit-seal 1\n"
@@ -122,24 +123,6 @@ const char *seal_parse(const char *text, size_t len, struct seal *out)
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------- */
 
-static ssize_t read_whole(int fd, char *buf, size_t size)
-{
-	size_t len = 0;
-
-	while (len < size) {
-		ssize_t n = pread(fd, buf + len, size - len, (off_t)len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	return (ssize_t)len;
-}
-
 const char *seal_read(int dir, unsigned number, struct seal *out, bool *absent)
 {
 	char name[TRAIL_NAME], text[SEAL_TEXT_MAX + 1];
@@ -149,7 +132,7 @@ const char *seal_read(int dir, unsigned number, struct seal *out, bool *absent)
 	*absent = fd < 0 && errno == ENOENT;
 	if (fd < 0)
 		return *absent ? "there is none" : strerror(errno);
-	ssize_t n = read_whole(fd, text, SEAL_TEXT_MAX);
+	ssize_t n = fs_pread_full(fd, text, SEAL_TEXT_MAX, 0);
 	if (n < 0)
 		return strerror(errno);
 	text[n] = '\0';
@@ -226,7 +209,7 @@ int seal_retired(int dir, struct seal_list *out, size_t *bad, const char **why, 
 	if (st.st_size > RETIRED_MAX)
 		return err_set(err, CORDON_ERR_SYSTEM, "%s is too large", SEAL_RETIRED);
 	_cleanup_free_ char *data = malloc((size_t)st.st_size + 1);
-	ssize_t n = data ? read_whole(fd, data, (size_t)st.st_size) : -1;
+	ssize_t n = data ? fs_pread_full(fd, data, (size_t)st.st_size, 0) : -1;
 	if (n < 0)
 		return err_sys(err, "cannot read %s", SEAL_RETIRED);
 	size_t lines = 0;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,32 +174,10 @@ static int plan_user_parts(struct plan *p, const struct cordon_sandbox_options *
 	return 0;
 }
 
-static int forbid_below(const char *home, struct strlist *out, struct cordon_error *err)
-{
-	char path[PATH_MAX];
-	for (size_t i = 0; policy_forbidden_mounts[i]; i++) {
-		const char *f = policy_forbidden_mounts[i];
-		if (f[0] == '~' && (!home || home[0] != '/'))
-			continue;
-		if ((size_t)snprintf(path, sizeof(path), "%s%s", f[0] == '~' ? home : "", f[0] == '~' ? f + 1 : f) >= sizeof(path))
-			return err_set(err, CORDON_ERR_INPUT, "HOME is too long");
-		if (!strlist_has(out, path) && strlist_add(out, path, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/*
- * The forbidden list with "~" spelled out, as the environment has it and as the user database has it (sudo and daemons change the one);
- * what the policy adds comes after.
- */
+/* What nothing overrides, then what the policy adds, and our own state. */
 static int forbidden_paths(const struct cordon *ctx, const struct cordon_policy *policy, struct strlist *out, struct cordon_error *err)
 {
-	char text[4096];
-	struct passwd entry, *found = NULL;
-	if (forbid_below(getenv("HOME"), out, err) < 0)
-		return -1;
-	if (getpwuid_r(geteuid(), &entry, text, sizeof(text), &found) == 0 && found && forbid_below(found->pw_dir, out, err) < 0)
+	if (policy_forbidden_paths(getenv("HOME"), out, err) < 0)
 		return -1;
 	for (size_t i = 0; i < policy->mounts_forbid.count; i++)
 		if (strlist_add(out, policy->mounts_forbid.items[i], err) < 0)

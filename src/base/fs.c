@@ -76,6 +76,23 @@ int fs_write_file(int dirfd, const char *path, const void *data, size_t len, mod
 	return 0;
 }
 
+ssize_t fs_pread_full(int fd, void *buf, size_t len, off_t at)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = pread(fd, (char *)buf + done, len - done, at + (off_t)done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
 ssize_t fs_read_small(int dirfd, const char *path, char *buf, size_t size)
 {
 	_cleanup_fd_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);

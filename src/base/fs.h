@@ -32,6 +32,9 @@ int fs_mkdirs(int dirfd, const char *path, mode_t mode, struct cordon_error *err
 
 int fs_write_file(int dirfd, const char *path, const void *data, size_t len, mode_t mode, struct cordon_error *err);
 
+/* As pread(2), but less than len only at the end of the file. */
+ssize_t fs_pread_full(int fd, void *buf, size_t len, off_t at);
+
 /* Reads at most size-1 bytes and terminates them; the length, or -1 with errno set. */
 ssize_t fs_read_small(int dirfd, const char *path, char *buf, size_t size);
 

@@ -314,7 +314,7 @@ static void look_into(struct code *c, uint32_t n, const struct val *callee, cons
 			named = name_match(r->calls.items[k], callee->text, false) == YES;
 		if (!named)
 			continue;
-		/* system("rm", "-rf", "/"): several texts are words. */
+		/* called with several texts, Ruby takes them for the words of one command, not for a line */
 		bool words = r->argv >= 0 && args->count > (size_t)r->argv + 1 && args->list[r->argv + 1]->kind == V_TEXT;
 		if (r->shell >= 0 && !words)
 			run_line(c, n, arg_at(args, r->shell));

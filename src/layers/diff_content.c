@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/util.h"
 #include "layers/diff_parts.h"
 
@@ -28,29 +29,12 @@ static ssize_t read_link(int fd, char *data, size_t size)
 	return readlinkat(fd, "", data, size);
 }
 
-static ssize_t read_file(int fd, char *data, size_t size)
-{
-	size_t done = 0;
-
-	while (done < size) {
-		ssize_t n = read(fd, data + done, size - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
-}
-
 static void load(int fd, struct content *out)
 {
 	size_t size = S_ISLNK(out->st.st_mode) ? (size_t)PATH_MAX : (size_t)out->st.st_size;
 
 	out->data = malloc(size + 1);
-	ssize_t n = !out->data ? -1 : S_ISLNK(out->st.st_mode) ? read_link(fd, out->data, size) : read_file(fd, out->data, size);
+	ssize_t n = !out->data ? -1 : S_ISLNK(out->st.st_mode) ? read_link(fd, out->data, size) : fs_pread_full(fd, out->data, size, 0);
 	if (n < 0) {
 		unreadable(out, strerror(errno));
 		return;

@@ -12,6 +12,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/util.h"
 #include "layers/view_parts.h"
 
@@ -54,23 +55,6 @@ static off_t next_data(int fd, off_t from, off_t size)
 	return errno == ENXIO ? size : from; /* ENXIO: only a hole from here on; anything else: read it all */
 }
 
-static ssize_t read_fully(int fd, char *buf, size_t len, off_t at)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pread(fd, buf + done, len - done, at + (off_t)done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
-}
-
 static bool is_sparse(const struct stat *st)
 {
 	return (off_t)st->st_blocks * 512 < st->st_size;
@@ -90,8 +74,8 @@ static int compare_bytes(const struct pair *p, off_t size, bool sparse)
 				break;
 		}
 		size_t len = (size_t)MIN((off_t)CHUNK, size - at);
-		ssize_t a = read_fully(p->before, buf, len, at);
-		ssize_t b = a < 0 ? -1 : read_fully(p->after, buf + CHUNK, len, at);
+		ssize_t a = fs_pread_full(p->before, buf, len, at);
+		ssize_t b = a < 0 ? -1 : fs_pread_full(p->after, buf + CHUNK, len, at);
 		if (a < 0 || b < 0)
 			return -1;
 		if (a != b || memcmp(buf, buf + CHUNK, (size_t)a) != 0)

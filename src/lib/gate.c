@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,33 +52,6 @@ static bool is_wanted(const struct gate_for *who, const struct gate_command *c)
 
 /* ---- the process -------------------------------------------------------------------------------------------------------------- */
 
-static int spawn(const char *path, int sock, pid_t *pid)
-{
-	static char name[] = PROGRAM;
-	char *const argv[] = {name, NULL}, *const envp[] = {NULL};
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r = posix_spawn_file_actions_init(&actions);
-	if (r)
-		return r;
-	r = posix_spawnattr_init(&attr);
-	if (r) {
-		posix_spawn_file_actions_destroy(&actions);
-		return r;
-	}
-	sigemptyset(&none);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	if (!(r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, 0, 1)) && !(r = posix_spawn_file_actions_adddup2(&actions, 0, 2)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, sock, GATE_FD)))
-		r = posix_spawn(pid, path, &actions, &attr, argv, envp);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&actions);
-	return r;
-}
-
 static void stop(struct cordon *ctx)
 {
 	cleanup_fd(&ctx->gate);
@@ -117,7 +89,7 @@ static int start(struct cordon *ctx, struct cordon_error *err)
 		return err_sys(err, "socketpair");
 	_cleanup_fd_ int low = pair[1], theirs = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FD);
 	ctx->gate = pair[0];
-	errno = theirs < 0 ? errno : spawn(path, theirs, &ctx->gate_pid);
+	errno = theirs < 0 ? errno : program_spawn(path, PROGRAM, theirs, GATE_FD, &ctx->gate_pid);
 	if (errno == 0)
 		return 0;
 	ctx->gate_pid = 0;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,6 +9,7 @@
 
 #include "base/util.h"
 #include "lib/launch.h"
+#include "lib/program.h"
 #include "sandbox/launcher.h"
 
 #ifndef MFD_EXEC
@@ -46,35 +45,6 @@ static int launcher_memfd(struct cordon_error *err)
 	return high >= 0 ? high : err_sys(err, "dup");
 }
 
-/* posix_spawn does not copy the caller's memory (CLONE_VM): its cost does not grow with the caller. */
-static int spawn(const char *path, int sock, pid_t *pid)
-{
-	static char name[] = "cordon-launcher";
-	char *const argv[] = {name, NULL};
-	char *const envp[] = {NULL};
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r = posix_spawn_file_actions_init(&actions);
-	if (r)
-		return r;
-	r = posix_spawnattr_init(&attr);
-	if (r) {
-		posix_spawn_file_actions_destroy(&actions);
-		return r;
-	}
-	sigemptyset(&none);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	if (!(r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, 0, 1)) && !(r = posix_spawn_file_actions_adddup2(&actions, 0, 2)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, sock, LAUNCHER_FD)))
-		r = posix_spawn(pid, path, &actions, &attr, argv, envp);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&actions);
-	return r;
-}
-
 int launch(int sock, pid_t *pid, struct cordon_error *err)
 {
 	_cleanup_fd_ int theirs = fcntl(sock, F_DUPFD_CLOEXEC, HIGH_FD);
@@ -84,9 +54,9 @@ int launch(int sock, pid_t *pid, struct cordon_error *err)
 		return err_sys(err, "dup");
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", program);
-	int r = program < 0 ? why.sys_errno : spawn(path, theirs, pid);
+	int r = program < 0 ? why.sys_errno : program_spawn(path, "cordon-launcher", theirs, LAUNCHER_FD, pid);
 	if (r == EACCES || r == EPERM) { /* vm.memfd_noexec=2, or a policy against executing memory: the installed one, if there is one */
-		int installed = spawn(CORDON_LIBEXECDIR "/cordon-launcher", theirs, pid);
+		int installed = program_spawn(CORDON_LIBEXECDIR "/cordon-launcher", "cordon-launcher", theirs, LAUNCHER_FD, pid);
 		r = installed == ENOENT ? r : installed;
 	}
 	if (r && r == why.sys_errno) {

@@ -2,6 +2,9 @@
 #include "lib/program.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,4 +37,32 @@ void program_find(const char *name, char out[PATH_MAX])
 	    find_from(info.dli_fname, strlen(info.dli_fname), name, out))
 		return;
 	snprintf(out, PATH_MAX, "%s/%s", CORDON_LIBEXECDIR, name);
+}
+
+/* posix_spawn does not copy the caller's memory (CLONE_VM): its cost does not grow with the caller. */
+int program_spawn(const char *path, const char *name, int sock, int at, pid_t *pid)
+{
+	char *const argv[] = {(char *)(uintptr_t)name, NULL};
+	char *const envp[] = {NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int r = posix_spawn_file_actions_init(&actions);
+	if (r)
+		return r;
+	r = posix_spawnattr_init(&attr);
+	if (r) {
+		posix_spawn_file_actions_destroy(&actions);
+		return r;
+	}
+	sigemptyset(&none);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	if (!(r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0)) &&
+	    !(r = posix_spawn_file_actions_adddup2(&actions, 0, 1)) && !(r = posix_spawn_file_actions_adddup2(&actions, 0, 2)) &&
+	    !(r = posix_spawn_file_actions_adddup2(&actions, sock, at)))
+		r = posix_spawn(pid, path, &actions, &attr, argv, envp);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	return r;
 }

@@ -4,11 +4,17 @@
 #define CORDON_LIB_PROGRAM_H
 
 #include <limits.h>
+#include <sys/types.h>
 
 /*
  * Where it is: beside this program or library (a build directory), in libexec/cordon of the prefix that these are in (an installation that was moved), else where it
  * was to be installed.
  */
 void program_find(const char *name, char out[PATH_MAX]);
+
+/*
+ * Starts a helper: no environment, no signals blocked, standard streams at /dev/null, and `sock` (which must lie above `at`) as descriptor `at`. 0 or an errno.
+ */
+int program_spawn(const char *path, const char *name, int sock, int at, pid_t *pid);
 
 #endif
