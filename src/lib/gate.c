@@ -52,7 +52,7 @@ static bool is_wanted(const struct gate_for *who, const struct gate_command *c)
 
 /* ---- the process -------------------------------------------------------------------------------------------------------------- */
 
-static void stop(struct cordon *ctx)
+void gate_end(struct cordon *ctx)
 {
 	cleanup_fd(&ctx->gate);
 	ctx->gate = -1;
@@ -73,11 +73,6 @@ void gate_dismiss(struct cordon *ctx)
 	ctx->gate = -1;
 	buf_free(&ctx->gate_config); /* whoever asks next starts another one */
 	pthread_mutex_unlock(&ctx->lock);
-}
-
-void gate_end(struct cordon *ctx)
-{
-	stop(ctx);
 }
 
 static int start(struct cordon *ctx, struct cordon_error *err)
@@ -110,9 +105,9 @@ static int begin(struct cordon *ctx, const struct cordon_policy *policy, struct 
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	if (ctx->gate_pid && config.len == ctx->gate_config.len && memcmp(config.data, ctx->gate_config.data, config.len) == 0)
 		return 0;
-	stop(ctx);
+	gate_end(ctx);
 	if (start(ctx, err) < 0 || wire_send(ctx->gate, WIRE_GATE, &config, NULL, 0, err) < 0) {
-		stop(ctx);
+		gate_end(ctx);
 		return -1;
 	}
 	ctx->gate_config = config;
@@ -258,7 +253,7 @@ int gate_check(const struct gate_for *who, const struct gate_command *command, s
 	int opened = begin(ctx, who->policy, err) < 0 || wait_open(ctx, err) < 0 ? -1 : 0;
 	int asked = opened < 0 ? -1 : ask(ctx, command, &msg, &result, &why);
 	if (opened < 0 || asked < 0)
-		stop(ctx);
+		gate_end(ctx);
 	pthread_mutex_unlock(&ctx->lock);
 	if (opened < 0)
 		return -1;

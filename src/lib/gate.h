@@ -35,6 +35,7 @@ int gate_check(const struct gate_for *who, const struct gate_command *command, s
 
 /* It is not needed any more for now: it ends by itself. */
 void gate_dismiss(struct cordon *ctx);
+/* Ends it, if there is one, and waits for that. Nobody else may be using the context, or by its lock. */
 void gate_end(struct cordon *ctx);
 
 #endif
