@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/sha256.h"
+#include "base/sha256_blocks.h"
 
 static const char *digest(const void *data, size_t len, size_t step)
 {
@@ -53,6 +54,21 @@ static void test_a_million(void **state)
 	free(a);
 }
 
+/* With and without the processor's own instructions. */
+static void test_both_ways(void **state)
+{
+	(void)state;
+	unsigned char data[64 * 33];
+	uint32_t one[8] = {0, 1, 2, 0xffffffff}, other[8] = {0, 1, 2, 0xffffffff};
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (unsigned char)(i * 167 + i / 64 * 13);
+	for (size_t i = 0; i <= 33; i++) {
+		sha256_blocks(one, data, i);
+		sha256_blocks_plain(other, data, i);
+		assert_memory_equal(one, other, sizeof(one));
+	}
+}
+
 /* Whatever the pieces are in which it comes. */
 static void test_pieces(void **state)
 {
@@ -83,10 +99,8 @@ static void test_hmac(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_examples),
-		cmocka_unit_test(test_a_million),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_hmac),
+		cmocka_unit_test(test_examples), cmocka_unit_test(test_a_million), cmocka_unit_test(test_both_ways),
+		cmocka_unit_test(test_pieces),   cmocka_unit_test(test_hmac),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
