@@ -4,6 +4,8 @@ BUILD        ?= build
 PREFIX       ?= /usr/local
 DESTDIR      ?=
 FUZZ_SECONDS ?= 60
+# FUZZ_LONGER='fuzz_wire=600': targets that get another time.
+FUZZ_LONGER  ?=
 MESON        ?= meson
 NINJA        ?= ninja
 
@@ -16,6 +18,10 @@ APPARMOR ?=
 POWER ?=
 
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
+# The suite with sanitizers waits more for the compiler than for what it made: little is optimized, and of debug information there are lines
+# and functions, unless CFLAGS has other wishes. The weakened build is for a few attacks.
+SUITE_SANITIZE = $(SANITIZE) -Doptimization=1 $(if $(CFLAGS),,-Dc_args=-g1)
+WEAK           = -Dtest_hooks=true -Doptimization=1
 werror   = $(if $(filter-out 0,$(WERROR)),-Dwerror=true)
 
 # $(call configure,DIR,OPTIONS): sets a build directory up once.
@@ -30,7 +36,7 @@ with_tests = $(MESON) introspect --tests $(1) | grep -q '"name"' || $(MESON) set
 # The unit tests are not part of the default target (meson 0.63 and later know them by this name).
 build_tests = if $(NINJA) -C $(1) -t query meson-test-prereq >/dev/null 2>&1; then $(NINJA) -C $(1) all meson-test-prereq; else $(NINJA) -C $(1); fi
 
-.PHONY: all build demo test test-asan test-power bench lint format fuzz install clean help
+.PHONY: all build build-weak build-asan build-fuzz demo test test-asan test-power bench lint format fuzz install clean help
 .DEFAULT_GOAL := all
 
 all: build ## build the cordon command and libcordon into build/ (the default)
@@ -38,6 +44,20 @@ all: build ## build the cordon command and libcordon into build/ (the default)
 build:
 	@$(configure_plain)
 	@$(NINJA) -C $(BUILD)
+
+# What the tests need besides; nothing is installed.
+build-weak: # protections can be switched off one by one, to see that the attacks notice
+	@$(call configure,build-weak,$(WEAK))
+	@$(NINJA) -C build-weak src/cordon src/cordon-gate
+
+build-asan:
+	@$(call configure,build-asan,$(SUITE_SANITIZE))
+	@$(call with_tests,build-asan)
+	@$(call build_tests,build-asan)
+
+build-fuzz:
+	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true $(SANITIZE))
+	@$(NINJA) -C build-fuzz $$($(NINJA) -C build-fuzz -t targets all | sed -n 's|^\(tests/fuzz/[^.:/]*\): .*|\1|p')
 
 demo: ## a narrated tour: installs what is missing, builds, and runs it (about ten seconds)
 	@scripts/deps build demo
@@ -52,18 +72,13 @@ else
 	@$(configure_plain)
 	@$(call with_tests,$(BUILD))
 	@$(call build_tests,$(BUILD))
-	@$(call configure,build-weak,-Dtest_hooks=true)
-	@$(NINJA) -C build-weak src/cordon src/cordon-gate
+	@$(MAKE) --no-print-directory build-weak
 	@CORDON_WEAKENED=$(CURDIR)/build-weak/src/cordon tests/run-suite $(BUILD) $(TESTS)
 endif
 
 test-asan: ## the whole suite again, built with AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/deps build demo test
-	@$(call configure,build-asan,$(SANITIZE))
-	@$(call with_tests,build-asan)
-	@$(call build_tests,build-asan)
-	@$(call configure,build-weak,-Dtest_hooks=true)
-	@$(NINJA) -C build-weak src/cordon src/cordon-gate
+	@$(MAKE) --no-print-directory build-asan build-weak
 	@CORDON_WEAKENED=$(CURDIR)/build-weak/src/cordon tests/run-suite build-asan $(TESTS)
 
 test-power: ## power loss at 500 points of commits and layers, in an emulated guest (about five minutes)
@@ -94,9 +109,8 @@ format: ## put the C files into the project's form
 
 fuzz: ## each libFuzzer target for FUZZ_SECONDS (60)
 	@scripts/deps build fuzz
-	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true $(SANITIZE))
-	@$(NINJA) -C build-fuzz $$($(NINJA) -C build-fuzz -t targets all | sed -n 's|^\(tests/fuzz/[^.:/]*\): .*|\1|p')
-	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+	@$(MAKE) --no-print-directory build-fuzz
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_LONGER)
 
 install: build ## install below PREFIX (/usr/local) and DESTDIR; offers the AppArmor profile where it is needed
 	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX)
@@ -111,4 +125,4 @@ clean: ## remove every build directory
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) BUILD=$(BUILD) WERROR=1 SAN=1 TESTS='word …' FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "  variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) BUILD=$(BUILD) WERROR=1 SAN=1 TESTS='word …' FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_LONGER='TARGET=SECONDS …'"

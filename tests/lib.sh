@@ -141,7 +141,10 @@ wait_until() {
 	fi
 	local end=$((${EPOCHREALTIME/./} + limit * 1000000))
 	until "$@" >/dev/null 2>&1; do
-		((${EPOCHREALTIME/./} < end)) || return 1
+		if ((${EPOCHREALTIME/./} >= end)); then
+			printf '# waited %s s in vain: %s\n' "$limit" "$*" >&2
+			return 1
+		fi
 		sleep 0.02
 	done
 }
