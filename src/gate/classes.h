@@ -15,6 +15,7 @@
 
 struct class_pattern {
 	const char *pattern;
+	struct letters letters;
 	uint32_t class;
 	bool except;
 };

@@ -71,6 +71,7 @@ enum code_kind {
 	C_IMPORT_WORD, /* import(…) */
 	C_FOR,
 	C_COMPREHENSION,
+	C_WHILE, /* and what else may have no end */
 	C_WITH_AS, /* a as b */
 	C_RETURN,
 	C_SELF,
@@ -187,6 +188,12 @@ void code_for(struct code *c, uint32_t n);
 const struct val *code_call(struct code *c, uint32_t n);
 /* A call of that value, wherever it comes from. */
 const struct val *code_called(struct code *c, uint32_t n, const struct val *callee, const struct args *args);
+
+/* ---- shapes (code_shape.c) */
+/* A loop: does it end? */
+void shape_loop(struct code *c, uint32_t n);
+/* "x" * 10**12 */
+void shape_repeat(struct code *c, uint32_t n, struct text op, uint32_t left, uint32_t right);
 
 /* ---- languages without a grammar (tokens.c) */
 void tokens_check(struct run *r, enum gate_language language);

@@ -92,6 +92,8 @@ static const struct val *environment(struct code *c, struct text name)
 static const struct val *path_of(struct code *c, const struct args *args)
 {
 	const struct val *out = NULL;
+	if (args->spread) /* any number of parts: ".." among them, perhaps */
+		return val_text(c, text_mark(MARK_ANY));
 	for (size_t i = 0; i < args->count; i++) {
 		const struct val *v = args->list[i];
 		struct text t = val_as_text(v);
@@ -127,6 +129,25 @@ static const struct val *join(struct code *c, const struct val *self, const stru
 	if (self && self->kind == V_TEXT && text_known(self->text))
 		return joined(c, self, arg_at(args, 0));
 	return val_text(c, text_mark(MARK_ANY));
+}
+
+/* Something below a directory; or, of a pattern, whatever there is that fits. */
+static const struct val *below(struct code *c, const struct val *arg)
+{
+	const struct val *out = NULL;
+	VAL_ALTS(arg, each)
+	{
+		struct text t = val_as_text(each);
+		if (text_find(t, '*') == t.n) {
+			out = val_or(c, out, val_concat(c, each, val_text(c, TEXT("/\1"))));
+			continue;
+		}
+		char *s = arena_copy(c->arena, t.s, t.n);
+		for (size_t i = 0; i < t.n; i++)
+			s[i] = s[i] == '*' ? MARK_GLOB : s[i] == '?' ? MARK_ONE : s[i];
+		out = val_or(c, out, val_text(c, (struct text){s, t.n}));
+	}
+	return out;
 }
 
 static const struct val *object(struct code *c, const struct val *callee, const struct val *path)
@@ -219,7 +240,7 @@ static const struct val *given(struct code *c, uint32_t n, const struct gate_res
 	case GIVES_SEND:
 		return sent(c, n, callee->self, args);
 	case GIVES_BELOW:
-		return val_concat(c, arg, val_text(c, TEXT("/\1")));
+		return below(c, arg);
 	case GIVES_DIR:
 		VAL_ALTS(arg, each)
 		out = val_or(c, out, val_text(c, path_parent(val_as_text(each))));
@@ -341,6 +362,23 @@ static void pass(struct code *c, struct function *f, const struct args *args, bo
 				f->values[k] = val_or(c, f->values[k], args->named[i].value);
 }
 
+/* list.each { |x| … }, list.forEach(x => …): what the function is called with is known. */
+static void pass_items(struct code *c, const struct val *callee, const struct args *args)
+{
+	static const char *const names[] = {"each",     "map",     "forEach",    "filter",  "select", "reject", "each_with_index",
+	                                    "flat_map", "flatMap", "each_entry", "collect", "some",   "every",  "find"};
+	const struct val *f = args->block ? args->block : args->count ? args->list[0] : NULL;
+	struct text name = text_from(callee->text, text_rfind(callee->text, '.') + 1);
+	bool iterates = false;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		iterates = iterates || text_is(name, names[i]);
+	if (!iterates || !f || f->kind != V_FUNCTION || !callee->self)
+		return;
+	const struct val *item = val_item(c, callee->self);
+	if (item->kind != V_UNKNOWN)
+		pass(c, f->function, &(struct args){.list = &item, .count = 1}, false);
+}
+
 static const struct val *new_object(struct code *c, const struct val *class, const struct args *args)
 {
 	static const char *const constructors[] = {"__init__", "constructor", "initialize"};
@@ -364,6 +402,7 @@ static const struct val *call_one(struct code *c, uint32_t n, const struct val *
 	case V_CLASS:
 		return new_object(c, callee, args);
 	case V_NAME:
+		pass_items(c, callee, args);
 		match_call(c, n, callee, args);
 		look_into(c, n, callee, args);
 		return result_of(c, n, callee, args);

@@ -70,6 +70,7 @@ static const struct val *binary(struct code *c, uint32_t n)
 		uint32_t right = tree_field(t, spine[depth], F_right), sign = tree_field(t, spine[depth], F_operator);
 		const struct val *w = right ? code_eval(c, right) : &val_unknown;
 		struct text op = sign ? tree_text(t, sign) : TEXT("");
+		shape_repeat(c, spine[depth], op, tree_field(t, spine[depth], F_left), right);
 		bool texts = v->kind == V_TEXT || w->kind == V_TEXT || v->kind == V_ALTS || w->kind == V_ALTS;
 		if (text_is(op, "||") || text_is(op, "??") || text_is(op, "or") || text_is(op, "&&") || text_is(op, "and")) {
 			v = val_or(c, v, w);
@@ -151,6 +152,16 @@ static const struct val *dict(struct code *c, uint32_t n)
 	return val_dict(c, n, pairs, count);
 }
 
+/* f().gi_frame.f_builtins, f.__globals__["os"]: where a name does not go on in that of its member, it is looked at by itself. */
+static const struct val *linked(struct code *c, uint32_t n, const struct val *v, const struct val *member)
+{
+	VAL_ALTS(v, each)
+	if (each->kind == V_NAME && (member->kind != V_NAME || text_begins(each->text, "*.") || member->text.n < each->text.n ||
+	                             memcmp(member->text.s, each->text.s, each->text.n) != 0))
+		match_mention(c, n, each, true);
+	return member;
+}
+
 static const struct val *member(struct code *c, uint32_t n)
 {
 	const struct tree *t = &c->tree;
@@ -171,7 +182,8 @@ static const struct val *member(struct code *c, uint32_t n)
 		if (known)
 			return known;
 	}
-	return val_member(c, code_value(c, object), field);
+	const struct val *v = code_value(c, object);
+	return linked(c, object, v, val_member(c, v, field));
 }
 
 static const struct val *subscript(struct code *c, uint32_t n)
@@ -195,7 +207,7 @@ static const struct val *subscript(struct code *c, uint32_t n)
 		if (v->kind == V_NAME)
 			return code_called(c, n, val_member(c, v, TEXT("[]")), &args);
 	}
-	return val_index(c, v, key ? key : &val_unknown);
+	return linked(c, n, v, val_index(c, v, key ? key : &val_unknown));
 }
 
 static const struct val *conditional(struct code *c, uint32_t n)
@@ -321,6 +333,8 @@ static const struct val *value(struct code *c, uint32_t n)
 	case C_INDEX:
 		return subscript(c, n);
 	case C_CALL:
+		if (text_begins(text, "loop ")) /* Ruby: loop { … } */
+			shape_loop(c, n);
 		return code_call(c, n);
 	case C_STRING:
 	case C_STRINGS:
@@ -366,6 +380,9 @@ static const struct val *value(struct code *c, uint32_t n)
 		return code_class(c, n);
 	case C_COMPREHENSION:
 		return comprehension(c, n);
+	case C_WHILE:
+		shape_loop(c, n);
+		break;
 	case C_FOR:
 		code_for(c, n);
 		return &val_unknown;

@@ -42,6 +42,8 @@ enum sure name_match(const char *pattern, struct text name, bool prefix)
 {
 	struct text rest = text_of(pattern);
 	enum sure sure = YES;
+	if (text_is(rest, "**")) /* whatever is called */
+		return YES;
 	if (text_begins(rest, "*.")) /* of whatever: the end counts, or any part if what is behind it does not matter */
 		return member_match(text_from(rest, 2), name, prefix);
 	while (rest.n && sure != NO) {

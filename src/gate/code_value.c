@@ -161,12 +161,28 @@ static const struct val *class_member(struct code *c, const struct scope *class,
 	return map_get(&class->vars, name);
 }
 
-static bool is_transparent(const struct code *c, struct text name)
+/* What a member of that name is, whatever it belongs to: "*" is the same thing again, else it is something of its own (random._os). */
+static const char *anybodys(const struct code *c, struct text name)
 {
 	for (size_t i = 0; i < c->language->alias_pattern_count; i++)
 		if (text_is(name, c->language->alias_patterns[i]->from + 2))
-			return true;
-	return false;
+			return c->language->alias_patterns[i]->to;
+	return NULL;
+}
+
+/* os.environ["HOME"], process.env.HOME: a name that stands for a path. */
+static const struct val *of_environment(struct code *c, const struct val *v, struct text name)
+{
+	static const char *const environments[] = {"os.environ", "process.env", "ENV", "Bun.env"};
+	bool home = text_is(name, "HOME") || text_is(name, "USERPROFILE"), found = false;
+	for (size_t i = 0; i < sizeof(environments) / sizeof(environments[0]); i++)
+		found = found || text_is(v->text, environments[i]);
+	if (!found || !(home || text_is(name, "PWD")))
+		return NULL;
+	struct val *out = ARENA_NEW(c->arena, struct val);
+	*out = *val_name(c, text_cat3(c->arena, v->text, TEXT("."), name), v);
+	out->stands = val_text(c, home ? c->gate->home : c->gate->workspace);
+	return out;
 }
 
 static const struct val *unknown_member(struct code *c, const struct val *v, struct text name)
@@ -180,8 +196,11 @@ static const struct val *member_of(struct code *c, const struct val *v, const vo
 	const struct val *found = NULL;
 	switch (v->kind) {
 	case V_NAME:
-		if (is_transparent(c, name))
-			return v;
+		if (anybodys(c, name))
+			return strcmp(anybodys(c, name), "*") == 0 ? v : val_name(c, text_of(anybodys(c, name)), NULL);
+		found = of_environment(c, v, name);
+		if (found)
+			return found;
 		if (text_begins(v->text, "*.") || v->text.n + name.n > NAME_MAX_LEN)
 			return unknown_member(c, v, name);
 		if (!v->text.n)

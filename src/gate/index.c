@@ -61,7 +61,7 @@ size_t lookup_all(const struct lookup *l, struct arena *a, struct text name, con
 	for (size_t i = 0; i < l->pattern_count; i++) {
 		if (pattern_match(l->patterns[i].pattern, name) == NO)
 			continue;
-		for (size_t k = 0; !count && e && k < e->count; k++)
+		for (size_t k = 0, exact = !count && e ? e->count : 0; k < exact; k++)
 			ARENA_PUSH(a, list, count, e->items[k]);
 		ARENA_PUSH(a, list, count, l->patterns[i].item);
 	}
@@ -124,6 +124,14 @@ void index_finish(struct gate *g)
 	classes_index(&g->classes, &g->arena);
 }
 
+static const struct letters *all_letters(struct gate *g, const struct gate_strs *patterns)
+{
+	struct letters *out = arena_alloc(&g->arena, patterns->count * sizeof(*out));
+	for (size_t i = 0; i < patterns->count; i++)
+		out[i] = pattern_letters(patterns->items[i]);
+	return out;
+}
+
 /* ---- rules ------------------------------------------------------------------------------------------------------------------- */
 
 static int resolve_tests(struct gate *g, const struct gate_rule *r, const gate_tests *tests, struct test **out, struct cordon_error *err)
@@ -134,6 +142,8 @@ static int resolve_tests(struct gate *g, const struct gate_rule *r, const gate_t
 		t->text = all_filled_in(g, &t->text);
 		t->except = all_filled_in(g, &t->except);
 		list[i].t = t;
+		list[i].text = all_letters(g, &t->text);
+		list[i].except = all_letters(g, &t->except);
 		for (size_t k = 0; k < t->in.count; k++) {
 			int class = class_find(&g->classes, t->in.items[k]);
 			list[i].in |= class < 0 ? 0 : (uint64_t)1 << class;

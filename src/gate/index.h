@@ -12,7 +12,8 @@
 
 struct test {
 	const struct gate_test *t;
-	uint64_t in; /* classes, one bit each */
+	uint64_t in;                         /* classes, one bit each */
+	const struct letters *text, *except; /* of the patterns of the same names in t */
 };
 
 struct rule {

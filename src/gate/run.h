@@ -40,6 +40,11 @@ struct run_cache {
 	struct class_set set;
 };
 
+struct run_letters {
+	struct text value;
+	struct letters letters;
+};
+
 struct run {
 	struct arena arena;
 	const struct gate *gate;
@@ -53,7 +58,9 @@ struct run {
 	bool quiet;     /* findings are not kept: a first pass that only learns */
 	struct source *source;
 	struct run_cache cache[RUN_CACHE];
+	struct run_letters letters[RUN_CACHE];
 	struct map classes; /* struct class_set, by path */
+	struct map trees;   /* of tree.c, by text */
 	TSParser *parser;
 	TSTree *tree; /* while it is read, and so is this: */
 	TSTreeCursor cursors[2];

@@ -84,7 +84,7 @@ struct function_def {
 	uint32_t body;
 	bool active;
 	unsigned calls;
-	unsigned pipes; /* how many were open where it was called */
+	unsigned pipes, conditions; /* how many were open where it was called */
 };
 
 struct undo {
@@ -114,6 +114,7 @@ struct shell {
 	unsigned long changes, own_changes;
 	struct map seen; /* struct seen: statements that change nothing and have nothing in them that was found */
 	unsigned subshells, conditions, pipes;
+	unsigned maybes; /* right sides of && and || that are being looked at */
 	bool background;                     /* what is being looked at goes on by itself */
 	bool endless, spawned, paused, left; /* of the loop that is being looked at */
 	size_t alt, alt_max;                 /* which of the values of variables is taken */

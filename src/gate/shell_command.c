@@ -10,6 +10,11 @@
 struct text command_inner(struct shell *sh, const struct command *outer, struct text *argv, size_t n)
 {
 	struct command c = {.argv = argv, .n = n, .start = outer->start, .end = outer->end, .in = outer->in, .depth = outer->depth + 1};
+	/* What the wrapper's descriptors are, its command's are: exec sh > /dev/tcp/… */
+	c.writes = outer->writes;
+	c.write_count = outer->write_count;
+	c.reads = outer->reads;
+	c.read_count = outer->read_count;
 	if (!n)
 		return TEXT("");
 	if (c.depth > WRAPPERS_MAX) {
@@ -43,10 +48,22 @@ static void add_path(struct shell *sh, struct facts *f, enum gate_at at, struct 
 		add_fact(sh, f, at, real);
 }
 
+/* find . -delete -name x: what comes behind the deed chooses nothing. */
+static size_t choosing_options(const struct parsed *p)
+{
+	static const char *const deeds[] = {"-delete", "-exec", "-execdir", "-ok", "-okdir"};
+	for (size_t k = 0; k < p->option_count; k++)
+		for (size_t i = 0; i < ARRAY_SIZE(deeds); i++)
+			if (text_is(p->options[k].name, deeds[i]))
+				return k;
+	return p->option_count;
+}
+
 bool is_narrow(const struct parsed *p, const struct gate_command *d)
 {
+	size_t count = choosing_options(p);
 	for (size_t i = 0; i < d->narrow.count; i++) {
-		for (size_t k = 0; k < p->option_count; k++) {
+		for (size_t k = 0; k < count; k++) {
 			const struct option *o = &p->options[k];
 			/* -name '*' chooses nothing; ! -name x chooses all the rest */
 			bool negated = k > 0 && (text_is(p->options[k - 1].name, "!") || text_is(p->options[k - 1].name, "-not"));
@@ -87,9 +104,25 @@ static void add_effect(struct shell *sh, const struct parsed *p, const struct ga
 		struct text v = values.v[i];
 		if (text_is(v, "-"))
 			continue;
+		if (at == AT_READ && v.n > 1 && v.s[0] == '@') /* as @FILE: the words in it */
+			v = text_from(v, 1);
 		/* Something below it: which, is not known. */
 		add_path(sh, f, at, narrow ? found_below(sh, p, v) : v);
 	}
+}
+
+/* @FILE, KEY=FILE, file://FILE: what is a path of it. */
+static struct text path_within(struct text t)
+{
+	static const char scheme[] = "file://";
+	const char *url = memmem(t.s, t.n, scheme, sizeof(scheme) - 1);
+	if (url)
+		return text_from(t, (size_t)(url - t.s) + sizeof(scheme) - 1);
+	size_t slash = text_find(t, '/'), at = slash;
+	while (at > 0 && !strchr("@=:", t.s[at - 1]))
+		at--;
+	bool address = slash + 1 < t.n && t.s[slash + 1] == '/';
+	return at && !address ? text_from(t, at) : t;
 }
 
 static bool looks_like_path(struct text t)
@@ -115,7 +148,13 @@ static void effects(struct shell *sh, const struct parsed *p, struct facts *f)
 	/* A command that nothing is known about may read whatever it is given. */
 	for (size_t i = 0; i < p->operand_count && !p->desc_count; i++)
 		if (looks_like_path(p->operands[i]))
-			add_path(sh, f, AT_READ, p->operands[i]);
+			add_path(sh, f, AT_READ, path_within(p->operands[i]));
+	for (size_t i = 0; i < p->option_count && !p->desc_count; i++)
+		if (p->options[i].value.s && looks_like_path(p->options[i].value))
+			add_path(sh, f, AT_READ, path_within(p->options[i].value));
+	for (size_t i = 1; i < p->command->n && p->desc_count; i++)
+		if (text_begins(p->command->argv[i], "file://"))
+			add_path(sh, f, AT_READ, path_within(p->command->argv[i]));
 	/* Of what is sent, also what is in it. */
 	for (size_t i = 0, n = f->at[AT_SEND].n; i < n; i++) {
 		bool known;
@@ -233,6 +272,14 @@ struct fields operands_from(struct shell *sh, const struct parsed *p, size_t fro
 	return f;
 }
 
+struct fields words_from(const struct parsed *p, size_t from)
+{
+	size_t at = from < p->operand_count ? p->operand_at[from] : p->command->n;
+	while (from && at < p->command->n && text_begins(p->command->argv[at], "-")) /* ssh HOST -t COMMAND */
+		at++;
+	return (struct fields){p->command->argv + at, p->command->n - at};
+}
+
 static enum gate_language language_of(struct text script, enum gate_language by_name)
 {
 	static const struct {
@@ -290,12 +337,25 @@ static void find_code(struct shell *sh, const struct parsed *p, struct facts *f,
 	}
 }
 
+/* ssh HOST < SCRIPT: without a command it runs what it reads. */
+static void find_session(struct shell *sh, const struct parsed *p, struct facts *f, struct sources *s)
+{
+	struct text in = p->command->in;
+	for (size_t i = 0; i < p->desc_count && in.s; i++) {
+		const struct gate_command *d = p->descs[i];
+		if (d->runs != RUNS_JOINED || !d->skip || p->operand_count != (size_t)d->skip || is_dynamic(in))
+			continue;
+		add_fact(sh, f, AT_CODE, in);
+		add_source(sh, s, (struct source_code){.text = in, .language = GATE_SHELL});
+	}
+}
+
 /* eval and trap: what they will run. */
 static void find_line(struct shell *sh, const struct parsed *p, struct facts *f)
 {
 	for (size_t i = 0; i < p->desc_count; i++) {
 		const struct gate_command *d = p->descs[i];
-		struct fields rest = operands_from(sh, p, (size_t)d->skip);
+		struct fields rest = words_from(p, (size_t)d->skip);
 		if (d->runs == RUNS_JOINED && rest.n)
 			add_fact(sh, f, AT_CODE, fields_join(sh, &rest));
 		if (d->runs == RUNS_OPERAND && rest.n)
@@ -337,6 +397,7 @@ static struct text understood(struct shell *sh, const struct command *c, struct 
 		effects(sh, &p, &facts);
 		find_code(sh, &p, &facts, &code);
 		find_line(sh, &p, &facts);
+		find_session(sh, &p, &facts, &code);
 		find_program(sh, &p, &facts, &code);
 	}
 	match_command(sh, &p, &facts);
@@ -360,6 +421,8 @@ static struct text understood(struct shell *sh, const struct command *c, struct 
 			ran = true;
 		}
 	}
+	if (!ran && !code.n)
+		command_embedded(sh, &p);
 	if (c->self && (sh->background || sh->pipes))
 		match_shape(sh, SHAPE_SELF_SPAWN, c->start, c->end);
 	return ran ? out : command_output(sh, &p, &facts);

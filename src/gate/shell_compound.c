@@ -2,7 +2,9 @@
 /* Loops, conditions and functions. */
 #include "gate/shell_parts.h"
 
-#define CALLS_MAX 64 /* of one function */
+#define CALLS_MAX 64      /* of one function */
+#define ROUNDS_MANY 1000  /* of a loop: too many to start something by itself in each */
+#define ROUNDS_HUGE 50000 /* … to do anything in each without waiting */
 
 /* ---- compound statements ----------------------------------------------------------------------------------------------------- */
 
@@ -41,11 +43,30 @@ static void loop_variable(struct shell *sh, struct text name, const struct field
 
 struct loop {
 	bool endless, spawned, paused, left;
+	unsigned long rounds;
 };
 
-static struct loop loop_begin(struct shell *sh, bool endless)
+/* {1..100000}, $(seq 100000), i<100000: the largest number in it. */
+static unsigned long largest_number(struct text t)
 {
-	struct loop outer = {sh->endless, sh->spawned, sh->paused, sh->left};
+	unsigned long most = 0, n = 0;
+	for (size_t i = 0; i < t.n; i++) {
+		bool digit = t.s[i] >= '0' && t.s[i] <= '9';
+		n = digit ? (n < 100000000 ? n * 10 + (unsigned long)(t.s[i] - '0') : n) : 0;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static bool counts(struct text t)
+{
+	return (t.n && t.s[0] == '{' && memmem(t.s, t.n, "..", 2)) || text_begins(t, "$(seq ") || text_begins(t, "`seq ") ||
+	       text_begins(t, "$(jot ");
+}
+
+static struct loop loop_begin(struct shell *sh, bool endless, unsigned long rounds)
+{
+	struct loop outer = {sh->endless, sh->spawned, sh->paused, sh->left, rounds};
 	sh->endless = endless;
 	sh->spawned = sh->paused = sh->left = false;
 	sh->conditions++;
@@ -57,6 +78,8 @@ static void loop_end(struct shell *sh, struct loop outer, uint32_t n)
 	if (sh->endless && sh->spawned && !sh->paused)
 		match_shape(sh, SHAPE_ENDLESS_SPAWN, node_at(sh, n)->start, node_at(sh, n)->end);
 	if (sh->endless && !sh->paused && !sh->left)
+		match_shape(sh, SHAPE_SPIN, node_at(sh, n)->start, node_at(sh, n)->end);
+	if (!sh->paused && !sh->left && (outer.rounds >= ROUNDS_HUGE || (outer.rounds >= ROUNDS_MANY && sh->spawned)))
 		match_shape(sh, SHAPE_SPIN, node_at(sh, n)->start, node_at(sh, n)->end);
 	sh->endless = outer.endless;
 	sh->spawned = outer.spawned || sh->spawned;
@@ -70,16 +93,18 @@ static struct text for_loop(struct shell *sh, uint32_t n)
 	uint32_t name = tree_field(sh->tree, n, F_variable), body = tree_field(sh->tree, n, F_body);
 	struct fields values = {0};
 	bool in = false;
+	unsigned long rounds = 0;
 	TREE_CHILDREN(sh->tree, n, c)
 	{
 		if (node_at(sh, c)->field == F_value) {
 			in = true;
+			rounds = counts(text_at(sh, c)) ? largest_number(text_at(sh, c)) : rounds;
 			word_fields(sh, c, &values);
 		}
 	}
 	if (!in && sh->positional_known)
 		values = sh->positional;
-	struct loop outer = loop_begin(sh, false);
+	struct loop outer = loop_begin(sh, false, rounds);
 	if (name)
 		loop_variable(sh, text_at(sh, name), &values);
 	struct text out = body ? shell_statement(sh, body) : TEXT("");
@@ -107,7 +132,7 @@ static struct text while_loop(struct shell *sh, uint32_t n)
 	uint32_t condition = tree_field(sh->tree, n, F_condition), body = tree_field(sh->tree, n, F_body);
 	bool endless = condition && is_endless(sh, n, condition);
 	struct text out = TEXT("");
-	struct loop outer = loop_begin(sh, endless);
+	struct loop outer = loop_begin(sh, endless, 0);
 	TREE_CHILDREN(sh->tree, n, c)
 	if (node_at(sh, c)->field == F_condition && node_at(sh, c)->flags & NODE_NAMED)
 		shell_statement(sh, c);
@@ -120,7 +145,8 @@ static struct text while_loop(struct shell *sh, uint32_t n)
 static struct text c_for_loop(struct shell *sh, uint32_t n)
 {
 	uint32_t body = tree_field(sh->tree, n, F_body);
-	struct loop outer = loop_begin(sh, !tree_field(sh->tree, n, F_condition));
+	uint32_t condition = tree_field(sh->tree, n, F_condition);
+	struct loop outer = loop_begin(sh, !condition, condition ? largest_number(text_at(sh, condition)) : 0);
 	TREE_CHILDREN(sh->tree, n, c)
 	{
 		if (c != body && node_at(sh, c)->kind == S_ASSIGN) {
@@ -206,6 +232,8 @@ struct text shell_call(struct shell *sh, struct function_def *f, const struct te
 		/* It calls itself: in a pipe or in the background there are more of it each time. */
 		if (sh->pipes > f->pipes || sh->background)
 			match_shape(sh, SHAPE_SELF_SPAWN, start, end);
+		else if (sh->conditions + sh->maybes == f->conditions && !sh->left) /* nothing keeps it from doing so for ever */
+			match_shape(sh, SHAPE_SPIN, start, end);
 		return text_mark(MARK_ANY);
 	}
 	/* Called again and again: once more with anything, which stands for all that follow. */
@@ -227,6 +255,7 @@ struct text shell_call(struct shell *sh, struct function_def *f, const struct te
 	sh->background = false;
 	f->active = true;
 	f->pipes = sh->pipes;
+	f->conditions = sh->conditions + sh->maybes;
 	struct text out = shell_statement(sh, f->body);
 	f->active = false;
 	sh->background = background;

@@ -81,7 +81,7 @@ static struct text redirected(struct shell *sh, uint32_t n)
 	sh->last = last;
 	sh->last_words = words;
 	sh->in = in;
-	if (c.write_count)
+	if (c.write_count || c.read_count)
 		command_run(sh, &c);
 	return rest_of_line(sh, &after, command_finish(sh, &c, out));
 }
@@ -103,12 +103,17 @@ static void look_into(struct shell *sh, uint32_t n)
 
 static void declare(struct shell *sh, uint32_t n)
 {
+	bool reference = false; /* declare -n a=b: a is whatever b is when it is used */
 	TREE_CHILDREN(sh->tree, n, c)
 	{
 		if (node_at(sh, c)->kind == S_ASSIGN)
 			shell_assign(sh, c);
 		else if (node_at(sh, c)->flags & NODE_NAMED)
 			look_into(sh, c);
+		uint32_t name = reference && node_at(sh, c)->kind == S_ASSIGN ? tree_field(sh->tree, c, F_name) : 0;
+		reference = reference || text_is(text_at(sh, c), "-n");
+		if (name)
+			var_set_text(sh, text_at(sh, name), text_mark(MARK_ANY));
 	}
 }
 
@@ -164,7 +169,9 @@ static struct text list(struct shell *sh, uint32_t n)
 			or = or || node_at(sh, c)->kind == S_OR;
 			if (c == first || !(node_at(sh, c)->flags & NODE_NAMED))
 				continue;
+			sh->maybes++;
 			struct text more = shell_statement(sh, c);
+			sh->maybes--;
 			if (! or || !out.n) /* a || b: if a has something to say, b is not asked */
 				out = output_add(sh, out, more);
 		}
@@ -303,8 +310,12 @@ struct text shell_substitution(struct shell *sh, uint32_t n)
 	{ /* $(< file) */
 		uint32_t to = node_at(sh, c)->kind == S_FILE_REDIRECT ? tree_field(sh->tree, c, F_destination) : 0;
 		bool known;
-		if (to)
-			out = file_get(sh, word_text(sh, to), &known);
+		if (!to)
+			continue;
+		struct text path = word_text(sh, to);
+		struct command read = {.start = node_at(sh, n)->start, .end = node_at(sh, n)->end, .reads = &path, .read_count = 1};
+		command_run(sh, &read);
+		out = file_get(sh, path, &known);
 	}
 	shell_join(sh, saved);
 	while (out.n && out.s[out.n - 1] == '\n')

@@ -414,6 +414,11 @@ static void expand_braced(struct shell *sh, uint32_t n, bool quoted, struct fiel
 	bool done = p.op.n && defaults(&e, &p, known, &f);
 	if (!known && !f.n && !done)
 		fields_add(sh, &f, from_outside(sh, p.name));
+	if (text_is(p.op, "@P")) /* as a prompt: commands within it run */
+		for (size_t i = 0; i < f.n; i++)
+			shell_text(sh, text_cat3(sh->arena, TEXT(": \""), f.v[i], TEXT("\"")), node->start, node->end);
+	if (text_is(p.op, "@P") && (!known || !f.n))
+		run_unproven(sh->run, "dynamic-code", "it runs code that is not known from the text", node->start, node->end);
 	if (p.op.n && !done)
 		each(&e, &p, &f);
 	*out = f;

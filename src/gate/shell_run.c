@@ -2,21 +2,32 @@
 /* Commands that run commands: sudo, xargs, find -exec, eval. */
 #include "gate/shell_run.h"
 
+#include <string.h>
+
 static struct text run_rest(struct shell *sh, const struct parsed *p, const struct gate_command *d)
 {
 	size_t k = (size_t)d->skip;
-	while (d->assigns && k < p->operand_count && text_find(p->operands[k], '=') < p->operands[k].n)
-		k++;
+	struct saved saved = shell_fork(sh); /* what is assigned is for that command only */
+	for (; d->assigns && k < p->operand_count && text_find(p->operands[k], '=') < p->operands[k].n; k++) {
+		size_t equals = text_find(p->operands[k], '=');
+		match_assignment(sh, text_first(p->operands[k], equals), text_from(p->operands[k], equals + 1), p->command->start,
+		                 p->command->end);
+		var_set_text(sh, text_first(p->operands[k], equals), text_from(p->operands[k], equals + 1));
+	}
+	bool assigned = k > (size_t)d->skip;
+	if (!assigned)
+		shell_join(sh, saved);
 	/* What an option says is "in" the command's place: chroot DIR, env -C DIR */
-	if (k >= p->operand_count)
-		return TEXT("");
-	size_t from = p->operand_at[k];
-	return command_inner(sh, p->command, p->command->argv + from, p->command->n - from);
+	size_t from = k < p->operand_count ? p->operand_at[k] : p->command->n;
+	struct text out = from < p->command->n ? command_inner(sh, p->command, p->command->argv + from, p->command->n - from) : TEXT("");
+	if (assigned)
+		shell_join(sh, saved);
+	return out;
 }
 
 static struct text run_joined(struct shell *sh, const struct parsed *p, const struct gate_command *d)
 {
-	struct fields rest = operands_from(sh, p, (size_t)d->skip);
+	struct fields rest = words_from(p, (size_t)d->skip);
 	return command_code(sh, p->command, GATE_SHELL, fields_join(sh, &rest), d->skip == 0, NULL);
 }
 
@@ -107,6 +118,59 @@ static struct text run_appended(struct shell *sh, const struct parsed *p, const 
 			command_inner(sh, &inner, argv.v, argv.n);
 	}
 	return text_mark(MARK_ANY);
+}
+
+/* ---- commands that nobody has described --------------------------------------------------------------------------------------- */
+
+static bool has_role(const struct gate_command *d, const char *role)
+{
+	for (size_t i = 0; i < d->roles.count; i++)
+		if (strcmp(d->roles.items[i], role) == 0)
+			return true;
+	return false;
+}
+
+/* A word that hardly means anything but a command of that name. */
+static bool names_command(struct shell *sh, struct text word)
+{
+	const void **list;
+	struct text name = path_base(word);
+	size_t count = name.n && text_known(name) ? lookup_all(&sh->language->commands, sh->arena, name, &list) : 0;
+	for (size_t i = 0; i < count; i++)
+		if (has_role(list[i], "inner"))
+			return true;
+	return false;
+}
+
+static bool may_wrap(const struct parsed *p)
+{
+	for (size_t i = 0; i < p->desc_count; i++)
+		if (has_role(p->descs[i], "wrapper"))
+			return true;
+	return !p->desc_count;
+}
+
+void command_embedded(struct shell *sh, const struct parsed *p)
+{
+	const struct command *c = p->command;
+	if (!may_wrap(p))
+		return;
+	for (size_t i = 1; i < c->n; i++) {
+		struct text word = c->argv[i];
+		size_t equals = text_find(word, '=');
+		if (text_begins(word, "-") && equals < word.n) /* --exec='rm -rf x' */
+			word = text_from(word, equals + 1);
+		while (text_begins(word, "!") || text_begins(word, "+") || text_begins(word, ":"))
+			word = text_from(word, 1);
+		size_t space = text_find(word, ' ');
+		if (!names_command(sh, text_first(word, space)))
+			continue;
+		if (space < word.n)
+			command_code(sh, c, GATE_SHELL, word, false, NULL);
+		else
+			command_inner(sh, c, c->argv + i, c->n - i);
+		return;
+	}
 }
 
 struct text command_others(struct shell *sh, const struct parsed *p, const struct gate_command *d, bool *ran)

@@ -13,6 +13,8 @@ struct text command_code(struct shell *sh, const struct command *c, enum gate_la
                          const struct fields *args);
 /* Operands from the given one on: what "$1" … will be. */
 struct fields operands_from(struct shell *sh, const struct parsed *p, size_t from);
+/* Every word from that operand on: a command, with its options. */
+struct fields words_from(const struct parsed *p, size_t from);
 /* An option chooses among what is below the operands. */
 bool is_narrow(const struct parsed *p, const struct gate_command *d);
 /* … and this is what they may choose. */
@@ -20,6 +22,9 @@ struct text found_below(struct shell *sh, const struct parsed *p, struct text st
 
 /* ---- commands that run commands (shell_run.c); *ran: there was one */
 struct text command_others(struct shell *sh, const struct parsed *p, const struct gate_command *d, bool *ran);
+
+/* A command within the words of one that nobody has described, or that may run anything (role `wrapper`). */
+void command_embedded(struct shell *sh, const struct parsed *p);
 
 /* ---- what the shell does itself (shell_builtin.c) */
 void command_builtin(struct shell *sh, const struct parsed *p, const struct gate_command *d);

@@ -166,7 +166,7 @@ static struct text command_once(struct shell *sh, uint32_t n, uint32_t m, struct
 	if (n && n == sh->last)
 		more_words(sh, &c, &sh->last_words);
 	/* A command of no words is its redirections; "$@" that is empty leaves none either. */
-	if (named || c.write_count)
+	if (named || c.write_count || c.read_count)
 		out = command_run(sh, &c);
 	for (size_t i = 0; i < count; i++)
 		*prefixes[i].var = prefixes[i].old;

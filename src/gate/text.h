@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "gate/arena.h"
@@ -115,9 +116,23 @@ static inline enum sure sure_max(enum sure a, enum sure b)
  * Markers of files match what exists, so one possible match is enough: YES. Other markers: YES if it matches whatever they stand for, MAYBE if it could.
  */
 enum sure pattern_match(const char *pattern, struct text t);
+/* pattern_match() says YES: found faster than by asking it, as what may be need not be looked at. */
+bool pattern_match_certain(const char *pattern, struct text t);
 /* Everything that the text may stand for matches. */
 bool pattern_covers(const char *pattern, struct text t);
 /* As above for text that is no path: "*" passes slashes, and letters match without regard to case. */
 enum sure pattern_match_text(const char *pattern, struct text t);
+
+/* The characters of a text and the pairs of neighbours in it, without regard to case, each as one bit of a few: two sets that are compared at once. */
+struct letters {
+	uint64_t one, two;
+};
+struct letters text_letters(struct text t);
+/* What every text has that is certain to match; one that is not known may have it in its markers. */
+struct letters pattern_letters(const char *pattern);
+static inline bool letters_miss(struct letters need, struct letters have)
+{
+	return (need.one & ~have.one) | (need.two & ~have.two);
+}
 
 #endif

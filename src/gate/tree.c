@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "gate/code.h"
+#include "gate/plain.h"
 #include "gate/shell.h"
 
 const TSLanguage *tree_sitter_bash(void);
@@ -28,7 +29,7 @@ static const struct {
 
 struct grammar {
 	const TSLanguage *language;
-	bool in_pieces; /* a long text is parsed statement by statement */
+	bool in_lines; /* read line by line */
 	uint16_t *kinds;
 	uint8_t *named;
 	uint8_t *fields;
@@ -83,7 +84,7 @@ struct grammar *grammar_new(enum gate_language language)
 		count++;
 	_cleanup_free_ struct tree_kind *sorted = calloc(count + 1, sizeof(*sorted));
 	g->language = languages[language].language();
-	g->in_pieces = language == GATE_SHELL;
+	g->in_lines = language == GATE_SHELL;
 	g->symbols = ts_language_symbol_count(g->language);
 	g->field_count = ts_language_field_count(g->language);
 	g->kinds = calloc(g->symbols, sizeof(*g->kinds));
@@ -187,7 +188,9 @@ struct builder {
 	struct tree *tree;
 	struct node *nodes;
 	uint32_t count;
-	uint32_t base;    /* of the piece in the text */
+	uint32_t base; /* of the piece in the text */
+	/* of shell: */
+	char *text;       /* what is parsed, with a newline behind it: see divide() */
 	struct map lines; /* struct line: what a line was that is a statement by itself */
 };
 
@@ -204,6 +207,13 @@ static void note_error(struct builder *b, uint32_t start, uint32_t end)
 		b->tree->error = start;
 		b->tree->error_end = end > start ? end : start + 1;
 	}
+}
+
+static void count_nodes(struct run *r, uint32_t n)
+{
+	r->nodes += n;
+	if (r->nodes > RUN_NODES)
+		run_stop(r, "the text has more parts than a check may look at");
 }
 
 /* Puts the node at the cursor behind the list; false if it is of no use (a comment). */
@@ -228,8 +238,7 @@ static bool add(struct builder *b, TSTreeCursor *cursor)
 		return false;
 	TSFieldId field = ts_tree_cursor_current_field_id(cursor);
 	node.field = field && field <= g->field_count ? g->fields[field] : 0;
-	if (++b->run->nodes > RUN_NODES)
-		run_stop(b->run, "the text has more parts than a check may look at");
+	count_nodes(b->run, 1);
 	ARENA_PUSH(&b->run->arena, b->nodes, b->count, node);
 	return true;
 }
@@ -263,14 +272,17 @@ static void add_tree(struct builder *b, TSNode top)
 	cursor_done(b->run);
 }
 
-/* ---- long texts -------------------------------------------------------------------------------------------------------------- */
+/* ---- shell, line by line ----------------------------------------------------------------------------------------------------- */
 
 /*
- * A long script is parsed piece by piece: each ends at a line's end, its last statement, which may be cut, and everything from the first error on are parsed
- * again with the next piece. The tree of a small piece stays in the processor's cache, which halves the time.
+ * A script is read line by line: what is plain without the grammar (plain.h), what was read before from memory, the rest by the grammar in pieces. A
+ * piece is one line, if that is without errors, else it ends at a line's end; its last statement, which may be cut, and everything from the first error
+ * on are parsed again with the next piece. Only whole lines are taken out of a piece.
  */
+#define PIECE_MIN 1024
 #define PIECE 16384
 #define PIECE_MAX (4u << 20)
+#define PLAIN_MAX 65536 /* of one statement, so that what turns out not to be plain at its end costs little */
 
 static uint32_t cut(const char *text, uint32_t at, uint32_t len, uint32_t want)
 {
@@ -280,13 +292,28 @@ static uint32_t cut(const char *text, uint32_t at, uint32_t len, uint32_t want)
 	return newline ? (uint32_t)(newline - (text + at)) + 1 : want;
 }
 
-/* Long scripts were written by programs, and say the same again and again: a line that was a statement by itself is one wherever a statement begins. */
-static uint32_t add_known_lines(struct builder *b, const char *text, uint32_t at, uint32_t len)
+static uint32_t add_plain_lines(struct builder *b, uint32_t at, uint32_t len)
 {
+	struct plain p = {.run = b->run, .nodes = b->nodes, .count = b->count, .text = b->text, .at = at};
+	do {
+		count_nodes(b->run, p.count - b->count);
+		b->nodes = p.nodes;
+		b->count = p.count;
+		run_step(b->run);
+		p.end = len - p.at > PLAIN_MAX ? p.at + PLAIN_MAX : len + 1;
+	} while (p.at < len && plain_line(&p));
+	b->nodes = p.nodes; /* they may have been moved */
+	return MIN(p.at, len);
+}
+
+/* Long scripts were written by programs, and say the same again and again: a line that was a statement by itself is one wherever a statement begins. */
+static uint32_t add_known_lines(struct builder *b, uint32_t at, uint32_t len)
+{
+	const char *text = b->text;
 	for (;;) {
 		while (at < len && text[at] == '\n')
 			at++;
-		const char *end = memchr(text + at, '\n', len - at);
+		const char *end = b->lines.count ? memchr(text + at, '\n', len - at) : NULL;
 		const struct line *line = end ? map_get(&b->lines, (struct text){text + at, (size_t)(end - (text + at))}) : NULL;
 		if (!line)
 			return at;
@@ -294,19 +321,28 @@ static uint32_t add_known_lines(struct builder *b, const char *text, uint32_t at
 			struct node node = b->nodes[i];
 			node.start += at - line->start;
 			node.end += at - line->start;
-			if (++b->run->nodes > RUN_NODES)
-				run_stop(b->run, "the text has more parts than a check may look at");
 			ARENA_PUSH(&b->run->arena, b->nodes, b->count, node);
 		}
+		count_nodes(b->run, line->to - line->from);
 		run_step(b->run);
 		at = (uint32_t)(end - text);
+	}
+}
+
+/* What needs no grammar. */
+static uint32_t add_lines(struct builder *b, uint32_t at, uint32_t len)
+{
+	for (uint32_t next;; at = next) {
+		next = add_known_lines(b, add_plain_lines(b, at, len), len);
+		if (next == at)
+			return at;
 	}
 }
 
 /* The statement that ends at `end`, and others in front of it from the line's beginning on, make up a line. */
 static void remember_line(struct builder *b, uint32_t start, uint32_t end, uint32_t from)
 {
-	struct text line = {b->tree->text.s + start, end - start};
+	struct text line = {b->text + start, end - start};
 	if (b->tree->error != b->tree->error_end || memchr(line.s, '\n', line.n))
 		return;
 	void **slot = map_put(&b->lines, &b->run->arena, line);
@@ -317,16 +353,73 @@ static void remember_line(struct builder *b, uint32_t start, uint32_t end, uint3
 	*slot = l;
 }
 
-/* Adds the statements that are certain to be whole; the place from which to go on, or `at` if a larger piece is needed. */
-static uint32_t add_piece(struct builder *b, uint32_t at, uint32_t n, bool last, bool large)
+static bool at_line_end(const char *text, uint32_t at, uint32_t end)
+{
+	while (at < end && (text[at] == ' ' || text[at] == '\t'))
+		at++;
+	return at < end && text[at] == '\n';
+}
+
+/* The words of these are on one line. */
+static bool is_on_a_line(const struct node *n)
+{
+	return n->kind == S_COMMAND || n->kind == S_DECLARE || n->kind == S_UNSET || n->kind == S_REDIRECTED || n->kind == S_FILE_REDIRECT;
+}
+
+/* A newline that ends a statement stands between the two. */
+static bool is_divided(const char *text, const struct node *left, const struct node *right)
+{
+	uint32_t end = right->start;
+	while (end < right->end &&
+	       (text[end] == ' ' || text[end] == '\t' || text[end] == '\n')) /* the grammar may make it part of a word */
+		end++;
+	for (uint32_t i = left->end; i < end; i++)
+		if (text[i] == '\n' && text[i - 1] != '\\')
+			return left->kind != S_HEREDOC;
+	return false;
+}
+
+/*
+ * After some statements the grammar takes a newline for a blank, and the next line for more words of the same command: "a | b | c", newline,
+ * "rm -rf / || true". There a semicolon takes the place of the newline, for the parser. True if there was one in the statement, which is the last in the list.
+ */
+static bool divide(struct builder *b, uint32_t from)
+{
+	bool found = false;
+	for (uint32_t n = from; n < b->count; n++) {
+		uint32_t end = n + b->nodes[n].size, last = n + 1;
+		if (!is_on_a_line(&b->nodes[n]))
+			continue;
+		for (uint32_t c = n + 1; c < end; last = c, c += b->nodes[c].size) {
+			if (c == last || !is_divided(b->text, &b->nodes[last], &b->nodes[c]))
+				continue;
+			char *at = &b->text[b->nodes[last].end];
+			found = found || *at != ';';
+			if (*at == ';') /* it did not help */
+				note_error(b, b->nodes[c].start, b->nodes[c].end);
+			*at = ';';
+		}
+	}
+	return found;
+}
+
+/* Adds the lines that are certain to be whole; the place from which to go on, or `at` if a larger piece is needed. `again`: the text has been changed. */
+static uint32_t add_piece(struct builder *b, uint32_t at, uint32_t n, bool last, bool large, bool *again)
 {
 	TSNode root = ts_tree_root_node(b->run->tree);
-	const char *text = b->tree->text.s;
-	uint32_t next = at, whole = 0, line = UINT32_MAX, line_from = 0;
+	const char *text = b->text;
+	uint32_t next = at, whole = b->count, line = UINT32_MAX, line_from = 0;
 	TSTreeCursor *cursor = cursor_at(b->run, root);
 	uint32_t children = ts_node_child_count(root), i = 0;
 	b->base = at;
+	*again = false;
 	bool more = ts_tree_cursor_goto_first_child(cursor);
+	/* What cannot be read as a script at all is one error, with what was made of it below. */
+	if (ts_node_symbol(root) >= b->grammar->symbols) {
+		more = more && (last || large);
+		if (more)
+			note_error(b, at + ts_node_start_byte(root), at + ts_node_end_byte(root));
+	}
 	for (; more; more = ts_tree_cursor_goto_next_sibling(cursor), i++) {
 		TSNode child = ts_tree_cursor_current_node(cursor);
 		bool error = ts_node_has_error(child) || ts_node_is_missing(child);
@@ -334,53 +427,122 @@ static uint32_t add_piece(struct builder *b, uint32_t at, uint32_t n, bool last,
 		bool own = error && large && i == 0 && children > 8 && ts_node_end_byte(child) < n / 2;
 		if (!last && ((error && !own) || i + 2 >= children))
 			break;
-		uint32_t start = at + ts_node_start_byte(child);
+		uint32_t start = at + ts_node_start_byte(child), end = at + ts_node_end_byte(child), from = b->count;
 		if (start == 0 || text[start - 1] == '\n') {
 			line = start;
 			line_from = b->count;
 		}
 		add_tree(b, child);
-		next = at + ts_node_end_byte(child);
-		if (line != UINT32_MAX && next < at + n && text[next] == '\n')
-			remember_line(b, line, next, line_from);
-		whole++;
+		if (b->count > from && !error && (*again = divide(b, from)))
+			break;
+		if (line != UINT32_MAX && end < at + n && text[end] == '\n')
+			remember_line(b, line, end, line_from);
+		if (own || at_line_end(text, end, at + n)) {
+			next = end;
+			whole = b->count;
+		}
 	}
 	cursor_done(b->run);
-	return last ? at + n : whole ? next : at;
+	if (last && !*again)
+		return at + n;
+	b->count = whole;
+	return next;
 }
 
-static void parse_pieces(struct builder *b, const char *text, uint32_t len)
+/* The line at `at`, if it may be a statement by itself; else 0. */
+static uint32_t whole_line(const char *text, uint32_t at, uint32_t len)
 {
-	uint32_t at = 0, want = PIECE;
-	while ((at = add_known_lines(b, text, at, len)) < len) {
-		uint32_t n = cut(text, at, len, want);
-		bool last = n == len - at || want >= PIECE_MAX;
-		parse(b->run, b->grammar, text + at, n);
-		uint32_t next = add_piece(b, at, n, last, want > 2 * PIECE);
-		forget(b->run);
-		want = next == at ? want * 2 : PIECE;
-		at = next;
+	const char *end = memchr(text + at, '\n', len - at);
+	uint32_t n = end ? (uint32_t)(end - (text + at)) + 1 : 0;
+	return n < 2 || text[at + n - 2] == '\\' || memmem(text + at, n, "<<", 2) ? 0 : n;
+}
+
+/* Parses n bytes, and adds what is certain. `line`: that is nothing unless there is no error in them at all. */
+static uint32_t read_piece(struct builder *b, uint32_t at, uint32_t n, bool line, bool last, bool large, bool *again)
+{
+	uint32_t next = at;
+	*again = false;
+	parse(b->run, b->grammar, b->text + at, n);
+	if (!line || !ts_node_has_error(ts_tree_root_node(b->run->tree)))
+		next = add_piece(b, at, n, last || line, large, again);
+	forget(b->run);
+	return next;
+}
+
+static void parse_lines(struct builder *b, uint32_t len)
+{
+	uint32_t at = 0, want = 0; /* 0: one line */
+	for (uint32_t from; (from = add_lines(b, at, len)) < len;) {
+		bool again;
+		uint32_t line = want && from == at ? 0 : whole_line(b->text, from, len);
+		want = line ? 0 : from > at || !want ? PIECE_MIN : want;
+		uint32_t n = line ? line : cut(b->text, from, len, want);
+		bool last = n == len - from || want >= PIECE_MAX;
+		at = read_piece(b, from, n, line, last, want > 2 * PIECE, &again);
+		if (at > from)
+			want = 0;
+		else if (!again)
+			want = want ? want * 2 : PIECE_MIN;
 	}
 }
 
-void tree_read(struct run *r, const struct grammar *g, struct tree *out)
+static struct builder builder_for(struct run *r, const struct grammar *g, struct tree *out)
 {
-	struct builder b = {.run = r, .grammar = g, .tree = out};
 	const struct source *s = r->source;
 	*out = (struct tree){.text = {s->text, s->len}};
 	if (s->len > UINT32_MAX / 2)
 		run_stop(r, "the text is longer than a check may look at");
-	uint32_t len = (uint32_t)s->len;
-	if (g->in_pieces && len > 2 * PIECE) {
-		struct node root = {.end = len, .size = 1, .flags = NODE_NAMED};
-		ARENA_PUSH(&r->arena, b.nodes, b.count, root);
-		parse_pieces(&b, s->text, len);
-		b.nodes[0].size = b.count;
-	} else {
-		parse(r, g, s->text, len);
-		add_tree(&b, ts_tree_root_node(r->tree));
-		forget(r);
-	}
+	return (struct builder){.run = r, .grammar = g, .tree = out};
+}
+
+void tree_read_lines(struct run *r, const struct grammar *g, struct tree *out)
+{
+	struct builder b = builder_for(r, g, out);
+	struct node root = {.end = (uint32_t)out->text.n, .size = 1, .flags = NODE_NAMED};
+	ARENA_PUSH(&r->arena, b.nodes, b.count, root);
+	b.text = arena_text(&r->arena, out->text.s, out->text.n);
+	b.text[root.end] = '\n'; /* instead of the NUL */
+	parse_lines(&b, root.end);
+	b.nodes[0].size = b.count;
 	out->nodes = b.nodes;
 	out->count = b.count;
+}
+
+void tree_read_whole(struct run *r, const struct grammar *g, struct tree *out)
+{
+	struct builder b = builder_for(r, g, out);
+	parse(r, g, out->text.s, (uint32_t)out->text.n);
+	add_tree(&b, ts_tree_root_node(r->tree));
+	forget(r);
+	out->nodes = b.nodes;
+	out->count = b.count;
+}
+
+/* What a script hands to other programs (python3 -c, sh -c) is often the same: it is read once. */
+#define KNOWN_MAX 4096
+
+struct known {
+	const struct grammar *grammar;
+	struct tree tree;
+};
+
+void tree_read(struct run *r, const struct grammar *g, struct tree *out)
+{
+	struct text text = {r->source->text, r->source->len};
+	void **slot = r->nesting && text.n <= KNOWN_MAX ? map_put(&r->trees, &r->arena, text) : NULL;
+	struct known *known = slot ? *slot : NULL;
+	if (known && known->grammar == g) {
+		*out = known->tree;
+		out->text = text;
+		return;
+	}
+	if (g->in_lines)
+		tree_read_lines(r, g, out);
+	else
+		tree_read_whole(r, g, out);
+	if (slot && !known) {
+		known = ARENA_NEW(&r->arena, struct known);
+		*known = (struct known){g, *out};
+		*slot = known;
+	}
 }

@@ -53,6 +53,10 @@ void grammar_free(struct grammar *g);
 
 /* The tree of the current source. */
 void tree_read(struct run *r, const struct grammar *g, struct tree *out);
+/* The two ways to read it: by the grammar alone; or, if it is shell, line by line, as long scripts are. The same tree, but for the kind of its root, where
+ * the text is without errors. */
+void tree_read_whole(struct run *r, const struct grammar *g, struct tree *out);
+void tree_read_lines(struct run *r, const struct grammar *g, struct tree *out);
 
 /* for each child c of node n */
 #define TREE_CHILDREN(t, n, c) for (uint32_t c = (n) + 1, c##_end = (n) + (t)->nodes[n].size; c < c##_end; c += (t)->nodes[c].size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gate [FILE [LANGUAGE]]: how long the gate takes. Without arguments: opening it, one-line commands, and a script of 1 MB made of them; with a file, that.
+ * gate [FILE [LANGUAGE]]: how long the gate takes. Without arguments: opening it, one-line commands, and scripts of 1 MB; with a file, that.
  * Prints medians and 99th percentiles. Not run by the tests: what it says depends on what else the machine does.
  */
 #include <stdio.h>
@@ -104,6 +104,46 @@ static int bench_lines(const struct gate *g)
 	return 0;
 }
 
+/* What scripts are made of; each @ is a number that comes once. */
+static const char *const blocks[] = {
+	"mkdir -p build/d@ \"$OUT/e@\"\n",
+	"NAME_@=\"$(date +%s)-@\"\n",
+	"export TARGET_@=src/f@.c\n",
+	"gcc -O2 -Wall -Iinclude -c src/f@.c -o build/f@.o || exit 1\n",
+	"curl -fsSL \"https://example.com/data/@.json\" | jq -r '.items[@].name' | sort -u > names-@.txt\n",
+	"if [ -f config/c@.yaml ]; then\n\tcp -a config/c@.yaml \"$DESTDIR/etc/@.yaml\"\n\techo \"copied @ of $TOTAL\"\nelse\n\tprintf '%s\\n' "
+	"\"no @\" >&2\nfi # @\n",
+	"for f in src/a@.c src/b@.c lib/*.o@; do\n\tinstall -m 0644 \"$f\" /opt/app/@\ndone\n",
+	"step_@() {\n\tlocal name=\"$1\" # @\n\tmake -j4 \"target-$name\" 2>&1 | tee logs/@.log\n\trm -rf build/tmp@\n}\n",
+	"cat > conf/@.ini <<EOF\n[section@]\nkey = value of @\nEOF\n",
+	"case \"$1\" in\nstart@) ./run --port @ & ;;\nstop@)\n\tkill \"$(cat run/@.pid)\"\n\t;;\nesac # @\n",
+	"while read -r line; do echo \"@: $line\" >> out/@.txt; done < in/@.txt\n",
+	"echo $((@ + 1)) {a,b}@ `uname -r` ${x%%.@} # what is not plain\n",
+	"[[ $name == x@* ]] && docker run --rm -v \"$PWD\":/src -w /src node:20 npm test -- --only @\n",
+};
+
+static size_t put_block(char *to, const char *block, size_t *number)
+{
+	size_t n = 0;
+	for (; *block; block++) {
+		if (*block == '@')
+			n += (size_t)snprintf(to + n, 24, "%zu", ++*number);
+		else
+			to[n++] = *block;
+	}
+	return n;
+}
+
+static int bench_mixed(const struct gate *g)
+{
+	const size_t size = (size_t)1 << 20;
+	_cleanup_free_ char *text = malloc(size + 1024);
+	size_t len = 0, number = 0;
+	for (size_t i = 0; text && len < size; i++)
+		len += put_block(text + len, blocks[i % ARRAY_SIZE(blocks)], &number);
+	return text ? bench_text(g, "1 MB of all kinds", GATE_SHELL, text, len, 10) : 1;
+}
+
 /* `unique`: each line is said once, with a number of its own; else the same ten lines again and again, as programs write scripts. */
 static int bench_script(const struct gate *g, const char *what, bool unique)
 {
@@ -142,7 +182,7 @@ int main(int argc, char **argv)
 		return fail(&err);
 	int status = argc > 1 ? bench_file(g, argv[1], argc > 2 ? argv[2] : "shell")
 	                      : bench_open(&config) || bench_lines(g) || bench_script(g, "a script of 1 MB", false) ||
-	                                bench_script(g, "1 MB, no line twice", true);
+	                                bench_script(g, "1 MB, no line twice", true) || bench_mixed(g);
 	gate_close(g);
 	return status;
 }

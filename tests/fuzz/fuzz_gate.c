@@ -2,7 +2,8 @@
 /*
  * Commands, code and packs of rules that strangers wrote. The first byte says which: a language, an argv (words end with NUL), or a pack. Besides memory errors and
  * what takes too long, the target fails when a verdict is not that of its findings, when a finding has no name, no reason or a place outside the text, when
- * a snippet is not one line of valid UTF-8, and when the same text is judged otherwise the second time.
+ * a snippet is not one line of valid UTF-8, when the same text is judged otherwise the second time, and when a statement that is read without the
+ * grammar (gate/plain.h) is not what the grammar makes of it.
  */
 #include <setjmp.h>
 #include <stdio.h>
@@ -12,7 +13,9 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "fuzz_seeds.h"
+#include "gate/index.h"
 #include "gate/pack.h"
+#include "gate/plain.h"
 
 #define MUST(condition)                                                      \
 	do {                                                                 \
@@ -54,6 +57,9 @@ static const char *const shell_seeds[] = {
 	"x=`echo \\`id\\`` ; [[ $x =~ ^a.*$ ]] && y+=(1 \"${x@Q}\") ; echo {a,b}{1..3} $'\\x41' $((1 + $(id)))",
 	"if ! read -r a <<< \"$b\"; then exec 3<>/dev/tcp/a/1; cat <&3; fi 2>&1 >| x",
 	"a\\\nb c\\\n\"d\" # e\\\nf",
+	"A=1; B=\"$x $(y | z)\"\nif [ -f a ]; then b > c; else\n\td 'e' && f\nfi\nfor i in $j; do k & done 2>&1 | l\n",
+	"f() {\n\tlocal a=\"$1\"\n}\ncase $a in\nb|c) d ;;\nesac\ncat > e <<F\ng\nF\nexport H=i J\nwhile k; do l; done\n",
+	"a | b | c\nd || e\nf\n\\g h=1 i=2\nj=3 k\n",
 };
 
 static void write_seeds(const char *dir)
@@ -108,6 +114,49 @@ static void check_result(const struct gate_result *r, size_t lines)
 		worst = f->verdict > worst ? f->verdict : worst;
 	}
 	MUST(r->verdict == worst || (r->more && r->verdict > worst));
+}
+
+struct script {
+	const char *text;
+	size_t len;
+};
+
+/* Behind a pipe of three parts the grammar may take a newline for a blank (gate/tree.c): within a statement there is nothing to compare then. */
+static bool is_comparable(const char *s, size_t len)
+{
+	size_t pipes = 0;
+	for (size_t i = 0; i < len; i++)
+		pipes += s[i] == '|';
+	const char *newline = memchr(s, '\n', len);
+	return pipes < 2 || !newline || newline == s + len - 1;
+}
+
+static void compare_plain(struct run *r, void *data)
+{
+	const struct script *script = data;
+	for (size_t at = 0; at < script->len;) {
+		struct source *s = ARENA_NEW(&r->arena, struct source);
+		struct plain p = {.run = r, .text = script->text + at, .end = (uint32_t)(script->len - at)};
+		const char *newline = memchr(p.text, '\n', p.end);
+		struct node root = {0};
+		struct tree tree;
+		ARENA_PUSH(&r->arena, p.nodes, p.count, root);
+		if (plain_line(&p) && is_comparable(p.text, p.at)) {
+			*s = (struct source){.text = p.text, .len = p.at};
+			r->source = s;
+			tree_read_whole(r, r->gate->languages[GATE_SHELL].grammar, &tree);
+			MUST(tree.count == p.count && memcmp(tree.nodes + 1, p.nodes + 1, (p.count - 1) * sizeof(*p.nodes)) == 0);
+		}
+		at += p.at ? p.at : newline ? (size_t)(newline - p.text) + 1 : p.end;
+	}
+}
+
+static void check_plain(const char *text, size_t len)
+{
+	struct script script = {text, len};
+	struct gate_result r;
+	MUST(run_check(gate, compare_plain, &script, &r, NULL) == 0);
+	gate_result_free(&r);
 }
 
 static void check_text(enum gate_language language, const char *text, size_t len)
@@ -192,7 +241,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *text = (const char *)data + 1;
 	if (kind < GATE_LANGUAGES)
 		check_text((enum gate_language)kind, text, size - 1);
-	else if (kind == KIND_ARGV)
+	if (kind == GATE_SHELL)
+		check_plain(text, size - 1);
+	if (kind < GATE_LANGUAGES)
+		return 0;
+	if (kind == KIND_ARGV)
 		check_argv(text, size - 1);
 	else
 		check_pack(text, size - 1);

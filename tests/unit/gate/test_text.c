@@ -250,6 +250,51 @@ static void a_path_that_is_not_known_is_perhaps_in_classes(void **state)
 	assert_int_equal(classes_of(c, TEXT("/srv/\1/.ssh"), false).yes, 2);
 }
 
+static uint64_t seed = 88172645463325252u;
+
+static size_t below(size_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (size_t)(seed >> 20) % n;
+}
+
+static size_t made_up(char *to, size_t most, const char *letters)
+{
+	size_t n = below(most);
+	for (size_t i = 0; i < n; i++)
+		to[i] = letters[below(strlen(letters))];
+	to[n] = '\0';
+	return n;
+}
+
+/* What is left out by a look at letters, or because only certainty counts, is what a comparison would have said. */
+static void a_short_cut_says_what_the_long_way_says(void **state)
+{
+	size_t certain = 0, possible = 0;
+	for (size_t i = 0; i < 200000; i++) {
+		char pattern[16], bytes[16];
+		made_up(pattern, 9, "ab/*?A*");
+		struct text t = {bytes, made_up(bytes, 9, i % 2 ? "abA/" : "ab\1\2\3/A")};
+		bool miss = letters_miss(pattern_letters(pattern), text_letters(t));
+		enum sure path = pattern_match(pattern, t), text = pattern_match_text(pattern, t);
+		assert_int_equal(pattern_match_certain(pattern, t), path == YES);
+		if (miss && text_known(t))
+			assert_int_equal(text, NO);
+		if (miss && (text_known(t) || text_marks(t) & MARKS_DYNAMIC))
+			assert_int_not_equal(path, YES);
+		if (miss)
+			assert_false(pattern_covers(pattern, t));
+		certain += path == YES;
+		possible += path == MAYBE;
+	}
+	assert_true(certain > 2000 && possible > 2000);
+	/* and it does leave out what has nothing in common */
+	assert_true(letters_miss(pattern_letters("*.ssh/*"), text_letters(TEXT("/app/build/main.o"))));
+	assert_false(letters_miss(pattern_letters("*.SSH/*"), text_letters(TEXT("/home/u/.ssh/id"))));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_arena, free_arena)
@@ -264,6 +309,7 @@ int main(void)
 		TEST(patterns_of_text_pass_slashes_and_do_not_look_at_case),
 		TEST(long_texts_and_patterns_end_soon),
 		TEST(a_pattern_covers_what_it_matches_whatever_is_meant),
+		TEST(a_short_cut_says_what_the_long_way_says),
 		TEST(a_path_is_in_the_classes_that_name_it_or_what_is_above),
 		TEST(a_path_that_is_not_known_is_perhaps_in_classes),
 	};
