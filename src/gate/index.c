@@ -197,8 +197,10 @@ static void index_shell_rule(struct gate *g, struct language *l, struct rule *ru
 		ARENA_PUSH(&g->arena, l->assigns, l->assigns_count, rule);
 	if (r->shape || r->assigns.count)
 		return;
+	rule->one_word = true;
 	for (size_t i = 0; i < r->command.count; i++) {
 		struct text name = text_of(r->command.items[i]);
+		rule->one_word = rule->one_word && text_find(name, ' ') == name.n;
 		lookup_add(&l->rules, &g->arena, text_first(name, text_find(name, ' ')), rule);
 	}
 	if (!r->command.count)

@@ -21,6 +21,7 @@ struct rule {
 	const char *pack;
 	struct test *args, *any; /* r->args.count and r->any.count of them */
 	unsigned facts;          /* shell: 1 << enum gate_at: without one of these it cannot match */
+	bool one_word;           /* shell: no command of it is "git push": who finds it by a known name has found what it is for */
 };
 
 /* What is known by one name: rules, commands, results … */

@@ -69,22 +69,25 @@ static enum sure in_classes(struct run *r, const struct test *test, struct text 
 	return set.yes & test->in ? YES : set.maybe & test->in ? MAYBE : NO;
 }
 
-/* The same text is asked about by many rules, too. One with markers in it may have all letters. */
-static struct letters cached_letters(struct run *r, struct text value)
+/* The same text is asked about by many rules, too. */
+static const struct run_letters *cached_letters(struct run *r, struct text value)
 {
 	struct run_letters *c = &r->letters[((uintptr_t)value.s >> 4 ^ value.n) % RUN_CACHE];
 	if (c->value.s != value.s || c->value.n != value.n)
-		*c = (struct run_letters){value, text_known(value) ? text_letters(value) : (struct letters){UINT64_MAX, UINT64_MAX}};
-	return c->letters;
+		*c = (struct run_letters){value, text_letters(value), text_marks(value)};
+	return c;
 }
 
-static enum sure any_text(struct run *r, const struct gate_strs *l, const struct letters *need, struct text t)
+/* `sure` to begin with: nothing less is of interest. */
+static enum sure any_text(struct run *r, const struct gate_strs *l, const struct letters *need, struct text t, enum sure sure)
 {
-	enum sure sure = NO;
-	struct letters have = cached_letters(r, t);
-	for (size_t i = 0; i < l->count && sure != YES; i++)
-		if (!letters_miss(need[i], have))
+	const struct run_letters have = *cached_letters(r, t);
+	for (size_t i = 0; i < l->count && sure != YES; i++) {
+		/* Without its letters a text matches for what is not known of it, and then it may, at best. */
+		enum sure best = !letters_miss(need[i], have.letters) ? YES : !have.marks ? NO : have.marks & MARKS_DYNAMIC ? MAYBE : YES;
+		if (best > sure)
 			sure = sure_max(sure, pattern_match_text(l->items[i], t));
+	}
 	return sure;
 }
 
@@ -104,8 +107,8 @@ enum sure test_text(struct run *r, const struct test *test, struct text value, s
 	if (sure != NO && t->in.count)
 		sure = sure_min(sure, in_classes(r, test, value, base));
 	if (sure != NO && t->text.count)
-		sure = sure_min(sure, any_text(r, &t->text, test->text, value));
-	if (sure != NO && t->except.count && any_text(r, &t->except, test->except, value) == YES)
+		sure = sure_min(sure, any_text(r, &t->text, test->text, value, NO));
+	if (sure != NO && t->except.count && any_text(r, &t->except, test->except, value, MAYBE) == YES)
 		return NO;
 	return sure;
 }

@@ -43,6 +43,7 @@ struct run_cache {
 struct run_letters {
 	struct text value;
 	struct letters letters;
+	unsigned marks;
 };
 
 struct run {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands against rules. */
+#include "base/util.h"
 #include "gate/match.h"
 #include "gate/shell.h"
 
@@ -77,7 +78,7 @@ static int named(struct shell *sh, const struct rule *rule, const struct parsed 
 {
 	const struct gate_strs *l = &rule->r->command;
 	for (size_t i = 0; i < l->count; i++) {
-		const char *name = l->items[i], *space = strchr(name, ' ');
+		const char *name = l->items[i];
 		char first[PACK_TEXT_MAX + 1];
 		if (name[0] == '@') {
 			for (size_t k = 0; k < p->desc_count; k++)
@@ -86,6 +87,7 @@ static int named(struct shell *sh, const struct rule *rule, const struct parsed 
 						return 0;
 			continue;
 		}
+		const char *space = strchr(name, ' ');
 		size_t n = space ? (size_t)(space - name) : strlen(name);
 		if (n > PACK_TEXT_MAX)
 			continue;
@@ -114,7 +116,10 @@ static enum sure options(struct shell *sh, const struct gate_strs *groups, const
 		for (struct text rest = text_of(groups->items[i]); rest.n && group != YES;) {
 			struct text one = text_first(rest, text_find(rest, ' '));
 			rest = text_from(rest, one.n + 1);
-			group = sure_max(group, option_given(p, arena_text(sh->arena, one.s, one.n)));
+			char spelling[PACK_TEXT_MAX + 1];
+			memcpy(spelling, one.s, MIN(one.n, (size_t)PACK_TEXT_MAX));
+			spelling[MIN(one.n, (size_t)PACK_TEXT_MAX)] = '\0';
+			group = sure_max(group, option_given(p, spelling));
 		}
 		sure = sure_min(sure, group);
 	}
@@ -126,7 +131,7 @@ static void try_rule(struct shell *sh, const struct rule *rule, const struct par
 	const struct gate_rule *r = rule->r;
 	if (is_moot(sh, rule))
 		return;
-	int own = named(sh, rule, p);
+	int own = rule->one_word && text_known(p->name) ? 0 : named(sh, rule, p);
 	if (own < 0)
 		return;
 	enum sure sure = options(sh, &r->options, p), any = r->any.count ? NO : YES;

@@ -414,8 +414,9 @@ static void split(struct shell *sh, const struct builder *b, struct fields *out)
 /* Most words have nothing in them that means anything but itself. */
 static bool is_simple(struct text t)
 {
+	static const bool means[256] = {['\0'] = true, ['\\'] = true, ['*'] = true, ['?'] = true, ['['] = true, ['{'] = true, ['~'] = true};
 	for (size_t i = 0; i < t.n; i++)
-		if (strchr("\\*?[{~", t.s[i]) || is_mark(t.s[i]))
+		if (means[(unsigned char)t.s[i]] || is_mark(t.s[i]))
 			return false;
 	return true;
 }

@@ -37,7 +37,7 @@ static inline struct text text_of(const char *s)
 }
 static inline bool text_is(struct text t, const char *s)
 {
-	return strlen(s) == t.n && memcmp(t.s, s, t.n) == 0;
+	return t.n ? t.s[0] == s[0] && strlen(s) == t.n && memcmp(t.s, s, t.n) == 0 : !*s; /* most differ in the first letter */
 }
 static inline bool text_same(struct text a, struct text b)
 {
