@@ -71,7 +71,7 @@ enum code_kind {
 	C_IMPORT_WORD, /* import(…) */
 	C_FOR,
 	C_COMPREHENSION,
-	C_WHILE, /* and what else may have no end */
+	C_WHILE,   /* and what else may have no end */
 	C_WITH_AS, /* a as b */
 	C_RETURN,
 	C_SELF,

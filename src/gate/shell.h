@@ -114,7 +114,7 @@ struct shell {
 	unsigned long changes, own_changes;
 	struct map seen; /* struct seen: statements that change nothing and have nothing in them that was found */
 	unsigned subshells, conditions, pipes;
-	unsigned maybes; /* right sides of && and || that are being looked at */
+	unsigned maybes;                     /* right sides of && and || that are being looked at */
 	bool background;                     /* what is being looked at goes on by itself */
 	bool endless, spawned, paused, left; /* of the loop that is being looked at */
 	size_t alt, alt_max;                 /* which of the values of variables is taken */
