@@ -48,7 +48,7 @@ build:
 # What the tests need besides; nothing is installed.
 build-weak: # protections can be switched off one by one, to see that the attacks notice
 	@$(call configure,build-weak,$(WEAK))
-	@$(NINJA) -C build-weak src/cordon src/cordon-gate
+	@$(NINJA) -C build-weak src/cordon src/cordon-gate src/cordon-broker
 
 build-asan:
 	@$(call configure,build-asan,$(SUITE_SANITIZE))

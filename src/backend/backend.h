@@ -20,6 +20,7 @@ struct backend_sandbox {
 	int fds[CREATED_FD_COUNT]; /* pidfd and usage descriptors, -1: none */
 	int seed;                  /* the host directory that the workspace started from, -1: none */
 	bool ready;                /* set-up is known to have succeeded */
+	struct airlock airlock;    /* the sockets that lead out of it, once it is ready */
 	int trees[2];              /* /app and /home/user of one that was started with layers, as it sees them; -1: none */
 };
 

@@ -138,7 +138,7 @@ static void add_host_entry(struct plan *p, const char *dir, const char *name)
 	plan_op(p, OP_BIND, host + 1, host, OP_OPTIONAL);
 }
 
-static void plan_etc(struct plan *p, const char *hostname, uint32_t uid, uint32_t gid)
+static void plan_etc(struct plan *p, const char *hostname, const char *resolver, uint32_t uid, uint32_t gid)
 {
 	char text[256];
 	plan_op(p, OP_DIR, "etc", NULL, 0);
@@ -162,7 +162,7 @@ static void plan_etc(struct plan *p, const char *hostname, uint32_t uid, uint32_
 	snprintf(text, sizeof(text), "%s\n", hostname);
 	add_file(p, "etc/hostname", plan_string(p, text));
 	add_file(p, "etc/nsswitch.conf", nsswitch);
-	add_file(p, "etc/resolv.conf", "# no network\n");
+	add_file(p, "etc/resolv.conf", resolver);
 	add_file(p, "etc/shells", "/bin/sh\n/bin/bash\n");
 }
 
@@ -197,13 +197,13 @@ static void plan_proc(struct plan *p)
 		plan_op(p, OP_READONLY, readonly[i], NULL, OP_OPTIONAL);
 }
 
-void image_host_plan(struct plan *p, const char *hostname, uint32_t uid, uint32_t gid)
+void image_host_plan(struct plan *p, const char *hostname, const char *resolver, uint32_t uid, uint32_t gid)
 {
 	plan_rule(p, "/", LANDLOCK_RX);
 	plan_op(p, OP_BIND, "usr", "/usr", 0);
 	for (size_t i = 0; i < ARRAY_SIZE(top_dirs); i++)
 		add_host_entry(p, "", top_dirs[i]);
-	plan_etc(p, hostname, uid, gid);
+	plan_etc(p, hostname, resolver, uid, gid);
 	plan_dev(p);
 	plan_proc(p);
 	plan_op(p, OP_VOLATILE, "tmp", NULL, 0)->mode = 01777;

@@ -29,7 +29,7 @@ bool plan_keep(struct plan *p, void *array);
 /* A copy that lives as long as the plan. */
 const char *plan_string(struct plan *p, const char *s);
 
-/* Everything but workspace, mounts and files of the user. uid, gid: of the user inside, for /etc/passwd. */
-void image_host_plan(struct plan *p, const char *hostname, uint32_t uid, uint32_t gid);
+/* Everything but workspace, mounts and files of the user. resolver: /etc/resolv.conf; uid, gid: of the user inside, for /etc/passwd. */
+void image_host_plan(struct plan *p, const char *hostname, const char *resolver, uint32_t uid, uint32_t gid);
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backend/airlock_plan.h"
 #include "backend/backend.h"
 #include "backend/image_host.h"
 #include "backend/permit.h"
@@ -252,6 +253,8 @@ static int process_ready(struct backend_sandbox *s, struct cordon_error *err)
 		if (msg.type == WIRE_CREATED && receive_created(s, &msg, err) < 0)
 			return -1;
 		created = created || msg.type == WIRE_CREATED;
+		if (msg.type == WIRE_AIRLOCK && airlock_receive(&s->airlock, &msg, err) < 0)
+			return -1;
 		if (msg.type == WIRE_READY)
 			take_trees(s, &msg);
 		ready = ready || msg.type == WIRE_READY;
@@ -308,6 +311,7 @@ static void process_release(struct backend_sandbox *s)
 	cleanup_fd(&s->control);
 	cleanup_fd(&s->seed);
 	s->control = s->seed = -1;
+	airlock_close(&s->airlock);
 	for (size_t i = 0; i < CREATED_FD_COUNT; i++) {
 		cleanup_fd(&s->fds[i]);
 		s->fds[i] = -1;
@@ -366,7 +370,9 @@ static int draft_sandbox(struct draft *d, struct cordon *ctx, const struct cordo
 		return -1;
 	uint32_t uid = spec->uid != UINT32_MAX ? spec->uid : geteuid() ? geteuid() : 1000;
 	uint32_t gid = spec->gid != UINT32_MAX ? spec->gid : getegid() ? getegid() : 1000;
-	image_host_plan(&d->plan, spec->hostname, uid, gid);
+	if (airlock_plan(policy, &spec->airlock, err) < 0)
+		return -1;
+	image_host_plan(&d->plan, spec->hostname, airlock_resolver(&spec->airlock), uid, gid);
 	plan_home(&d->plan, layers);
 	if (strlist_copy(&d->read, &policy->mounts_read, err) < 0 || plan_workspace(&d->plan, o, layers, &d->read, err) < 0 ||
 	    plan_user_parts(&d->plan, o, err) < 0 || permit_plan(&d->plan, policy, ctx->home, false, &spec->flags, err) < 0)

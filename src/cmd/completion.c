@@ -78,6 +78,9 @@ static void bash_action(enum complete complete, const char *words)
 	case COMPLETE_SERVICE:
 		fputs("_cordon_list services \"${operands[0]}\"", stdout);
 		break;
+	case COMPLETE_SECRET:
+		fputs("_cordon_list secrets", stdout);
+		break;
 	case COMPLETE_PLACE:
 		fputs("_cordon_place", stdout);
 		break;
@@ -212,6 +215,9 @@ static void zsh_action(enum complete complete, const char *words)
 	case COMPLETE_SERVICE:
 		fputs(" _cordon_list services $line[1]", stdout);
 		break;
+	case COMPLETE_SECRET:
+		fputs(" _cordon_list secrets", stdout);
+		break;
 	case COMPLETE_PLACE:
 		fputs(" _cordon_place", stdout);
 		break;
@@ -341,6 +347,9 @@ static void fish_action(enum complete complete, const char *words)
 		break;
 	case COMPLETE_SERVICE:
 		fputs(" -x -a '(__cordon_list services)'", stdout);
+		break;
+	case COMPLETE_SECRET:
+		fputs(" -x -a '(__cordon_list secrets)'", stdout);
 		break;
 	case COMPLETE_PLACE:
 		fputs(" -F -a '(__cordon_list sandboxes | string replace \\t :\\t)'", stdout);

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "cmd/completion.h"
 #include "cmd/tree.h"
+#include "secrets/store.h"
 
 /* What needs no quoting, in any shell: a script may paste it as it is. */
 static bool is_plain(const char *word)
@@ -83,6 +84,17 @@ static void list_services(struct store *s, const char *home, const char *what)
 	keeper_processes_free(&all);
 }
 
+/* They have a place of their own. */
+static void list_secrets(const char *home)
+{
+	struct secret_list all = {0};
+
+	if (secrets_list(home, &all, NULL) == 0)
+		for (size_t i = 0; i < all.count; i++)
+			offer(all.items[i].name, SECRET_NAME_MAX, all.items[i].damaged ? "damaged" : "a secret");
+	secrets_list_free(&all);
+}
+
 static const struct {
 	const char *name;
 	void (*list)(struct store *s, const char *home, const char *what);
@@ -104,6 +116,8 @@ int completion_list(const char *kind, const char *what)
 	_cleanup_free_ char *home = context_find_home(NULL);
 	struct store s;
 
+	if (kind && strcmp(kind, "secrets") == 0 && home)
+		list_secrets(home);
 	if (!home || !has_store(home) || store_open(&s, home, NULL) < 0)
 		return EXIT_OK;
 	for (size_t i = 0; kind && i < ARRAY_SIZE(kinds); i++)

@@ -33,6 +33,7 @@ int making_setting(struct making *m, const char *key, const char *value, struct 
 /* Their options; the defaults are those of the profile dev. */
 /* clang-format off */
 #define MAKING_LIMIT_ROWS \
+	NETWORK_ROWS, \
 	{.group = "Limits", .name = "timeout", .argument = "TIME", .policy_key = "limits.timeout", .fallback = "10m", \
 	 .help = "end a command after this long"}, \
 	{.name = "memory", .argument = "SIZE", .policy_key = "limits.memory", .fallback = "half of the machine's", \

@@ -28,6 +28,7 @@ enum complete {
 	COMPLETE_SNAPSHOT, /* of the sandbox that is the first operand */
 	COMPLETE_SERVICE,  /* the same */
 	COMPLETE_PLACE,    /* SANDBOX:PATH, or a file */
+	COMPLETE_SECRET,
 };
 
 /*
@@ -91,5 +92,12 @@ struct colours colours_for(int fd);
 void options_help(const struct command *command, FILE *out);
 /* The same as Markdown: the source of the man page's options. */
 void options_markdown(const struct command *command, FILE *out);
+
+/* The options of every command that makes a sandbox. */
+/* clang-format off */
+#define NETWORK_ROWS \
+	{.group = "Network", .name = "allow-host", .argument = "HOST[:PORT]", .policy_key = "network.outbound", \
+	 .help = "let it reach a name, *.SUFFIX or ADDRESS/BITS by TLS or HTTP, on ports 80 and 443 or PORT,...; may be repeated"}
+/* clang-format on */
 
 #endif

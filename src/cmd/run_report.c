@@ -232,6 +232,12 @@ static void note_denials(const struct cordon_result *result)
 		escape_name(&target, "", d->target); /* whoever was refused chose it */
 		fprintf(stderr, "%scordon:%s refused: %s %s (%s)\n", c.bad, c.off, d->category, target.data ? target.data : "",
 		        d->rule ? d->rule : "policy");
+		if (d->hint && strncmp(d->hint, "--", 2) == 0) { /* an option: what it was refused is part of it, too */
+			_cleanup_buf_ struct buf hint = {0};
+
+			escape_name(&hint, "", d->hint);
+			fprintf(stderr, "hint: %s allows it\n", hint.data ? hint.data : "");
+		}
 	}
 	if (result->denial_count > NOTED_DENIALS)
 		fprintf(stderr, "cordon: and %zu more, see cordon audit --denied\n", result->denial_count - NOTED_DENIALS);

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/inherited.h"
 #include "base/util.h"
 #include "gate/messages.h"
 #include "sandbox/landlock.h"
@@ -112,8 +113,9 @@ static int lock_down(struct cordon_error *err)
 	_cleanup_fd_ int ruleset = landlock_abi() > 0 ? landlock_ruleset(NULL, 0, err) : -1;
 	if (give_up_user() < 0)
 		return err_sys(err, "the gate cannot give up its user");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || setrlimit(RLIMIT_CORE, &none) < 0 ||
-	    setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_NPROC, &none) < 0 || (ruleset >= 0 && landlock_restrict(ruleset) < 0))
+	if (chdir("/") < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_NPROC, &none) < 0 ||
+	    (ruleset >= 0 && landlock_restrict(ruleset) < 0))
 		return err_sys(err, "the gate cannot lock itself in");
 	return load_filter() < 0 ? err_sys(err, "the gate cannot load its filter") : 0;
 }
@@ -154,6 +156,7 @@ int main(void)
 {
 	struct cordon_error err = {0};
 	struct gate *gate = NULL;
+	inherited_close(GATE_FD + 1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (open_gate(&gate, &err) < 0) {
 		_cleanup_buf_ struct buf body = {0};

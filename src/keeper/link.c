@@ -146,8 +146,9 @@ int link_connect(const struct turn *t, struct cordon_error *err)
 /* What the library asks the environment for. The variables of a command travel with each exec. */
 static bool keeper_needs(const char *variable)
 {
-	static const char *const names[] = {"HOME=",        "PATH=",         "XDG_STATE_HOME=", "CORDON_LIMITS=", "CORDON_LAYERS=",
-	                                    "CORDON_TEST_", "ASAN_OPTIONS=", "UBSAN_OPTIONS=",  "LSAN_OPTIONS="};
+	static const char *const names[] = {"HOME=",        "PATH=",         "XDG_STATE_HOME=",     "CORDON_LIMITS=", "CORDON_LAYERS=",
+	                                    "CORDON_TEST_", "CORDON_HOSTS=", "CORDON_RESOLV_CONF=", "HTTPS_PROXY=",   "https_proxy=",
+	                                    "ALL_PROXY=",   "all_proxy=",    "ASAN_OPTIONS=",       "UBSAN_OPTIONS=", "LSAN_OPTIONS="};
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strncmp(variable, names[i], strlen(names[i])) == 0)
 			return true;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "lib/egress.h"
 #include "lib/events.h"
 #include "lib/gate.h"
 #include "sandbox/trace.h"
@@ -139,7 +140,7 @@ static int start(struct cordon_exec *e, const struct cordon_exec_options *o, str
 	spec.env.count = (uint32_t)env.count;
 	struct backend_exec b = {.spec = &spec, .sock = t->sock, .stdio = {t->stdio[0], t->stdio[1], t->stdio[2]}};
 	e->started_us = exec_clock_us();
-	int r = e->sandbox->backend->exec(&e->sandbox->state, &b, err);
+	int r = egress_enter(e, err) < 0 ? -1 : e->sandbox->backend->exec(&e->sandbox->state, &b, err);
 	strlist_free(&env);
 	if (r < 0) {
 		/* a lazily created sandbox that failed is gone by now, but has said why */
@@ -209,6 +210,7 @@ int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options 
 	e->on_output = options->on_output;
 	e->user = options->user;
 	snprintf(e->result.id, sizeof(e->result.id), "%s", id);
+	egress_prepare(sandbox);
 	int r = apply_settings(e, options, &why);
 	if (r == 0)
 		r = events_exec_start(e, options, &why);
@@ -359,6 +361,7 @@ static int step(struct cordon_exec *e, int timeout, struct cordon_error *err)
 	if (drain_rest(e, &e->out, CORDON_STDOUT, err) < 0 || drain_rest(e, &e->err_stream, CORDON_STDERR, err) < 0)
 		return -1;
 	cordon_exec_close_stdin(e);
+	egress_leave(e);
 	result_fill(e);
 	e->done = true;
 	return exec_transaction_end(e, err) < 0 ? -1 : events_exec_end(e, err);
@@ -459,6 +462,7 @@ void cordon_exec_free(struct cordon_exec *e)
 	int *fds[] = {&e->epoll, &e->sock, &e->input, &e->out.fd, &e->err_stream.fd}; /* closing the socket ends the command */
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		cleanup_fd(fds[i]);
+	egress_leave(e);
 	if (!e->done)
 		exec_transaction_end(e, NULL);
 	buf_free(&e->out.kept);

@@ -25,6 +25,7 @@ struct cordon_sandbox {
 	bool stopped;               /* … and was ended */
 	bool frozen;
 	struct cordon_exec *alone; /* the exec that has its transaction now */
+	struct egress *egress;     /* its broker (lib/egress.h); NULL: none runs */
 	int64_t birth_ns;          /* CLOCK_REALTIME when it was made */
 	atomic_uint refs;          /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
 };
@@ -79,6 +80,9 @@ struct cordon_exec {
 	struct cordon_change *listed; /* what the result points to */
 	char *command;                /* for the history and the audit */
 	struct denials denials;
+	struct denials egress_denials; /* this and the following by the broker's lock, see lib/egress.c */
+	struct cordon_exec *egress_next;
+	bool egress_entered;
 	bool recorded;               /* the audit has its start, and not its end */
 	unsigned waiting;            /* records that were added and not written */
 	bool unrecorded;             /* one could not be */

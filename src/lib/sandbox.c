@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/util.h"
+#include "lib/egress.h"
 #include "lib/exec.h"
 
 /* Its workspace as an overlay, or where that is refused as a copy; one without a workspace needs neither. */
@@ -63,6 +64,7 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 		return -1;
 	}
 	pthread_mutex_init(&s->lock, NULL);
+	egress_prepare(s);
 	if (start_scratch(s, o, err) < 0) {
 		cordon_sandbox_destroy(s);
 		return -1;
@@ -103,6 +105,7 @@ void sandbox_unref(struct cordon_sandbox *s)
 {
 	if (atomic_fetch_sub(&s->refs, 1) > 1)
 		return;
+	egress_free(s);
 	if (s->copy)
 		wait_for_end(s);
 	if (!s->live || s->started)
@@ -122,6 +125,7 @@ void sandbox_halt(struct cordon_sandbox *s)
 		return;
 	s->backend->stop(&s->state);
 	wait_for_end(s);
+	egress_end(s);
 	s->backend->release(&s->state);
 	s->state.ready = false;
 	s->started = false;
@@ -132,10 +136,12 @@ void cordon_sandbox_destroy(struct cordon_sandbox *sandbox)
 {
 	if (!sandbox)
 		return;
-	if (!sandbox->live)
-		sandbox->backend->stop(&sandbox->state);
-	else
+	if (sandbox->live) {
 		sandbox_stop(sandbox, NULL); /* what cannot be sealed now is found by the next who opens it */
+	} else {
+		sandbox->backend->stop(&sandbox->state);
+		egress_end(sandbox);
+	}
 	sandbox_unref(sandbox);
 }
 
@@ -148,6 +154,7 @@ int sandbox_stop(struct cordon_sandbox *s, struct cordon_error *err)
 	s->stopped = true;
 	s->backend->stop(&s->state);
 	wait_for_end(s);
+	egress_end(s);
 	return live_stop(s->live, err);
 }
 

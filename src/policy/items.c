@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "policy/host.h"
+#include "secrets/name.h"
 
 #define NAME_MAX_LEN 63
 
@@ -144,7 +145,7 @@ static char *check_secret(const char *value, struct cordon_error *err)
 	static const char store[] = "store:", env[] = "env:";
 	const size_t s = sizeof(store) - 1, e = sizeof(env) - 1;
 
-	if (!strncmp(value, store, s) && is_short_name(value + s))
+	if (!strncmp(value, store, s) && secret_name_valid(value + s))
 		return copy_item(value, err);
 	if (!strncmp(value, env, e) && env_name_valid(value + e, strlen(value + e)))
 		return copy_item(value, err);
@@ -280,6 +281,6 @@ const struct policy_item item_program = {check_program, "a name, or a pattern of
 const struct policy_item item_pack = {check_pack, "the name of a rule pack", "^[a-z0-9][a-z0-9._-]*$"};
 const struct policy_item item_text = {check_text, "one line of text", "."};
 const struct policy_item item_secret = {check_secret, "store:NAME or env:NAME",
-                                        "^(store:[a-z0-9][a-z0-9._-]*|env:[A-Za-z_][A-Za-z0-9_]*)$"};
+                                        "^(store:" SECRET_NAME_PATTERN "|env:[A-Za-z_][A-Za-z0-9_]*)$"};
 const struct policy_item item_header = {check_header, "the name of an HTTP header", "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"};
 const struct policy_item item_format = {check_format, "a text with {} in it", "\\{\\}"};

@@ -255,10 +255,11 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 	const bool own_network = !(spec->weaken & WEAKEN_NETNS);
 	struct mount_sources none;
 	struct mounts_view view = {-1, -1};
+	struct airlock airlock = {0};
 	if (receive_sources(b, &none, err) < 0)
 		return -1;
 	/* now, not sooner: until its word is given, the launcher has better use for the other CPU */
-	if (own_network && namespaces_network_begin(!(spec->flags & SPEC_NO_LOOPBACK), err) < 0)
+	if (own_network && namespaces_network_begin(!(spec->flags & SPEC_NO_LOOPBACK), &spec->airlock, err) < 0)
 		return -1;
 	if (become_root_inside(b->ids, spec->weaken, err) < 0)
 		return -1;
@@ -270,7 +271,7 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 		return -1;
 	if ((spec->weaken & WEAKEN_MNTNS) && receive_sources(b, &none, err) < 0)
 		return -1;
-	if (own_network && namespaces_network_join(err) < 0)
+	if (own_network && (namespaces_network_join(&airlock, err) < 0 || airlock_send(&airlock, b->sock, err) < 0))
 		return -1;
 	if (enter_cgroups(b, err) < 0 || send_view(b, &view, err) < 0)
 		return -1;

@@ -76,6 +76,8 @@ static struct network_helper {
 	_Alignas(16) char stack[(size_t)16 << 10];
 	pid_t pid;
 	bool loopback; /* bring it up */
+	const struct airlock_spec *airlock;
+	struct airlock made;
 	int fd;
 	int error;        /* errno, 0: all went well */
 	const char *what; /* was being done then */
@@ -98,6 +100,8 @@ static int network_helper(void *arg)
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	h->what = "create a network namespace";
 	if (unshare(CLONE_NEWNET) < 0)
+		goto fail;
+	if (h->airlock->port_count && airlock_make(h->airlock, &h->made, &h->what) < 0)
 		goto fail;
 	h->what = "bring up the loopback interface";
 	if (h->loopback && loopback_up() < 0)
@@ -123,9 +127,10 @@ static void send_elsewhere(pid_t pid)
 		sched_setaffinity(pid, sizeof(set), &set);
 }
 
-int namespaces_network_begin(bool loopback, struct cordon_error *err)
+int namespaces_network_begin(bool loopback, const struct airlock_spec *airlock, struct cordon_error *err)
 {
 	helper.loopback = loopback;
+	helper.airlock = airlock;
 	helper.fd = -1;
 	helper.pid = clone(network_helper, helper.stack + sizeof(helper.stack), CLONE_VM | CLONE_FILES | SIGCHLD, &helper);
 	if (helper.pid < 0)
@@ -134,7 +139,7 @@ int namespaces_network_begin(bool loopback, struct cordon_error *err)
 	return 0;
 }
 
-int namespaces_network_join(struct cordon_error *err)
+int namespaces_network_join(struct airlock *out, struct cordon_error *err)
 {
 	while (waitpid(helper.pid, NULL, 0) < 0)
 		if (errno != EINTR)
@@ -146,5 +151,6 @@ int namespaces_network_join(struct cordon_error *err)
 		errno = helper.error;
 		return err_sys(err, "cannot %s", helper.what);
 	}
+	*out = helper.made;
 	return setns(fd, CLONE_NEWNET) < 0 ? err_sys(err, "cannot enter the network namespace") : 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "sandbox/airlock.h"
 
 /*
  * Forks into the given CLONE_NEW* namespaces, into a v2 cgroup (cgroup_fd, or -1), with a pidfd (if pidfd is not NULL). Returns as fork(2).
@@ -17,9 +18,10 @@ pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_
 
 /*
  * A network namespace for the calling process, with lo up or, on demand, not even that: then nothing inside talks to anything by IP. Making one takes as long as everything else that a clone does together, so it
- * is made by a helper process while the caller goes on; join() waits for it and enters the namespace. Once per process.
+ * is made by a helper process while the caller goes on; join() waits for it and enters the namespace. Once per process. With an airlock, if the
+ * spec (which must stay until then) has ports: its sockets are in *out.
  */
-int namespaces_network_begin(bool loopback, struct cordon_error *err);
-int namespaces_network_join(struct cordon_error *err);
+int namespaces_network_begin(bool loopback, const struct airlock_spec *airlock, struct cordon_error *err);
+int namespaces_network_join(struct airlock *out, struct cordon_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/util.h"
 #include "sandbox/landlock.h"
@@ -50,6 +51,44 @@ static void find_put(struct buf *b, const struct op_find *f)
 	string_list_put(b, &f->skip);
 }
 
+static void airlock_put(struct buf *b, const struct airlock_spec *a)
+{
+	wire_put_u32(b, a->port_count);
+	for (uint32_t i = 0; i < a->port_count; i++)
+		wire_put_u32(b, a->ports[i]);
+	wire_put_u32(b, a->block_count);
+	for (uint32_t i = 0; i < a->block_count; i++) {
+		wire_put_u32(b, a->blocks[i].family);
+		wire_put_u32(b, a->blocks[i].bits);
+		wire_put_bytes(b, a->blocks[i].address, sizeof(a->blocks[i].address));
+	}
+}
+
+static bool get_block(struct wire_reader *r, struct airlock_block *out)
+{
+	size_t len = 0;
+	const uint32_t family = wire_get_u32(r), bits = wire_get_u32(r);
+	const void *address = wire_get_bytes(r, &len);
+	if (!address || len != sizeof(out->address) || (family != AF_INET && family != AF_INET6) || bits > (family == AF_INET ? 32 : 128))
+		return false;
+	*out = (struct airlock_block){.family = (uint8_t)family, .bits = (uint8_t)bits};
+	memcpy(out->address, address, len);
+	return true;
+}
+
+static void airlock_get(struct wire_reader *r, struct airlock_spec *a)
+{
+	a->port_count = wire_get_count(r, sizeof(uint32_t), AIRLOCK_PORTS_MAX);
+	for (uint32_t i = 0; i < a->port_count; i++) {
+		const uint32_t port = wire_get_u32(r);
+		r->bad = r->bad || port == 0 || port > UINT16_MAX;
+		a->ports[i] = (uint16_t)port;
+	}
+	a->block_count = wire_get_count(r, 3 * sizeof(uint32_t), AIRLOCK_BLOCKS_MAX);
+	for (uint32_t i = 0; i < a->block_count; i++)
+		r->bad = !get_block(r, &a->blocks[i]) || r->bad;
+}
+
 void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b)
 {
 	wire_put_str(b, s->id);
@@ -64,6 +103,7 @@ void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b)
 	wire_put_u64(b, s->pids);
 	wire_put_u64(b, s->cpus_milli);
 	wire_put_u64(b, s->disk);
+	airlock_put(b, &s->airlock);
 	wire_put_u32(b, s->op_count);
 	for (uint32_t i = 0; i < s->op_count; i++) {
 		const struct setup_op *op = &s->ops[i];
@@ -231,6 +271,7 @@ int sandbox_spec_decode(const void *body, size_t len, struct sandbox_spec *out, 
 	out->pids = wire_get_u64(&r);
 	out->cpus_milli = wire_get_u64(&r);
 	out->disk = wire_get_u64(&r);
+	airlock_get(&r, &out->airlock);
 	get_ops(&r, out);
 	get_rules(&r, out);
 	string_list_get(&r, &out->forbid);

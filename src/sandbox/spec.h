@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "sandbox/airlock.h"
 #include "sandbox/wire.h"
 
 enum op_kind {
@@ -134,6 +135,7 @@ struct sandbox_spec {
 	uint32_t weaken;
 	uint32_t uid, gid; /* inside; UINT32_MAX: 1000 where ids can be chosen, else the caller's own */
 	uint64_t memory, pids, cpus_milli, disk;
+	struct airlock_spec airlock; /* no ports: there is no way out */
 	struct setup_op *ops;
 	uint32_t op_count;
 	struct access_rule *rules;

@@ -4,7 +4,7 @@
  *
  *   library ── CREATE | RELAYER | FREEZE ──▶ launcher  (one request socket; the socket for the answers travels in the message)
  *   library ◀─ CREATED ── launcher                     (over the sandbox's socket: pidfd and usage descriptors)
- *   library ◀─ READY | ERROR ── init                   (over the sandbox's socket from here on)
+ *   library ◀─ AIRLOCK …, READY | ERROR ── init        (over the sandbox's socket from here on)
  *   library ── EXEC ──▶ init                           (an exec's own socket travels in the message)
  *   library ◀─ STARTED | ERROR, EXITED ── init         (over the exec's socket)
  *   library ◀─ TRACE ── init or an exec's supervisor   (over the exec's socket, between STARTED and EXITED)
@@ -40,6 +40,8 @@ enum wire_type {
 	WIRE_REPLY,      /* struct keeper_reply */
 	WIRE_TRACE,      /* events of trace.h */
 	WIRE_GATE,       /* a question to the gate, or its answer (gate/messages.h) */
+	WIRE_AIRLOCK,    /* struct airlock_socket, without its descriptor, for each of the descriptors that come with it */
+	WIRE_BROKER,     /* egress/messages.h */
 	WIRE_TYPE_COUNT,
 };
 

@@ -5,6 +5,7 @@
  */
 #include <cordon.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,11 @@ int main(void)
 	struct cordon_sandbox *s = NULL;
 	struct seen seen = {0};
 
+	int inherited[2]; /* as embedders have them: without O_CLOEXEC */
+
 	alarm(120);
+	if (pipe(inherited) < 0 || fcntl(inherited[0], F_SETFL, O_NONBLOCK) < 0)
+		give_up("no pipe");
 	if (!policy || cordon_policy_set(policy, "patterns.action", "deny", &err) < 0 || cordon_open(&c, &err) < 0)
 		give_up("%s", err.message);
 	int id = cordon_audit_subscribe(c, note, &seen, &err);
@@ -102,6 +107,10 @@ int main(void)
 	check(status_has(gate, "NoNewPrivs:\t1") && status_has(gate, "Seccomp:\t2"), "which has locked itself in");
 	check(geteuid() || status_has(gate, "Uid:\t65534\t65534\t65534\t65534"), "and has given up its user");
 	check(status_has(gate, "CapEff:\t0000000000000000"), "and all capabilities");
+	char byte;
+	close(inherited[1]);
+	check(read(inherited[0], &byte, 1) == 0, "and has closed what it inherited");
+	close(inherited[0]);
 
 	int before = seen.records;
 	err = (struct cordon_error){0};

@@ -23,8 +23,9 @@
 #define FAILURES_SHOWN 3
 #define BASE_MAX 256
 
-static const struct scenario *const scenarios[] = {&commit_scenario, &commit_mounts_scenario, &seal_scenario, &flatten_scenario,
-                                                   &collect_scenario};
+static const struct scenario *const scenarios[] = {&commit_scenario,     &commit_mounts_scenario, &seal_scenario,
+                                                   &flatten_scenario,    &collect_scenario,       &secret_first_scenario,
+                                                   &secret_set_scenario, &secret_remove_scenario};
 
 struct runner {
 	const struct scenario *s;

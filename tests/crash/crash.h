@@ -44,6 +44,7 @@ struct scenario {
 };
 
 extern const struct scenario commit_scenario, commit_mounts_scenario, seal_scenario, flatten_scenario, collect_scenario;
+extern const struct scenario secret_first_scenario, secret_set_scenario, secret_remove_scenario;
 
 /* ---- killer.c ----------------------------------------------------------------------------------------------------------------- */
 

@@ -34,7 +34,7 @@ static int set_up(void **state)
 	if (!mkdtemp(home) || policy_init(&policy, &err) < 0)
 		return -1;
 	flags = 0;
-	image_host_plan(&plan, "cordon", 1000, 1000);
+	image_host_plan(&plan, "cordon", "", 1000, 1000);
 	plan_op(&plan, OP_SCRATCH, "home/user", "home", 0);
 	plan_op(&plan, OP_LAYERED, "app", "/srv/ws", OP_CHECKED);
 	plan_op(&plan, OP_ALIAS, "srv/ws", "app", OP_CAREFUL);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/broker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "egress/addresses.h"
+#include "egress/clock.h"
+#include "egress/conn.h"
+#include "egress/dial.h"
+#include "egress/relay.h"
+#include "egress/report.h"
+#include "egress/resolve.h"
+#include "sandbox/wire.h"
+
+#define BATCH 64     /* connections accepted before others have their turn */
+#define PAUSE_MS 100 /* after which it is tried again to accept, when there was no descriptor or memory, or too many came at once */
+#define NAMES_MAX (AIRLOCK_NAME_LAST - AIRLOCK_NAME_FIRST + 1)
+
+/* ---- accepting ------------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * With as many connections as there may be, no more are accepted: they wait in the kernel, whose queue is bounded, and are served when others end. A reset would fail programs
+ * that open many at a time and could well wait.
+ */
+static void pause_listening(struct broker *b)
+{
+	if (b->paused)
+		return;
+	b->paused = true;
+	for (size_t i = 0; i < b->listener_count; i++)
+		event_del(b->listeners[i]);
+}
+
+void broker_resume(struct broker *b)
+{
+	if (!b->paused || b->conn_count >= b->conn_max || evtimer_pending(b->resume, NULL))
+		return;
+	b->paused = false;
+	for (size_t i = 0; i < b->listener_count; i++)
+		event_add(b->listeners[i], NULL);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	broker_resume(arg);
+}
+
+/*
+ * Each connection is on record, and leaves a port of the host's in TIME-WAIT: without a limit a sandbox could fill the one's disk and use up the other's ports towards a server.
+ * Who is too fast waits in the kernel as above.
+ */
+static bool take_turn(struct broker *b)
+{
+	const uint64_t more = (clock_us() - b->filled_us) * BROKER_RATE / 1000000;
+	if (more) {
+		b->may_accept = MIN(b->may_accept + more, (uint64_t)BROKER_BURST);
+		b->filled_us += more * 1000000 / BROKER_RATE;
+	}
+	if (b->may_accept == 0)
+		return false;
+	b->may_accept--;
+	return true;
+}
+
+static void tell_waiting(struct broker *b, const char *why)
+{
+	report_limited(b->reporter,
+	               &(struct broker_event){
+			       .kind = BROKER_FAILED, .target = "(all)", .protocol = "tcp", .rule = "network.outbound", .reason = why});
+}
+
+static void pause_for_a_while(struct broker *b)
+{
+	static const struct timeval a_while = {0, PAUSE_MS * 1000};
+	pause_listening(b);
+	evtimer_add(b->resume, &a_while);
+}
+
+static void on_connection(evutil_socket_t fd, short what, void *arg)
+{
+	struct broker *b = arg;
+	(void)what;
+	for (size_t i = 0; i < BATCH; i++) {
+		if (b->conn_count >= b->conn_max) {
+			pause_listening(b);
+			tell_waiting(b, "as many connections are open as there may be: others wait");
+			return;
+		}
+		if (!take_turn(b)) {
+			pause_for_a_while(b);
+			tell_waiting(b, "connections are opened faster than they may be: others wait");
+			return;
+		}
+		int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (client >= 0) {
+			conn_accepted(b, client);
+			continue;
+		}
+		b->may_accept++;
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			pause_for_a_while(b);
+		if (errno != ECONNABORTED && errno != EINTR)
+			return;
+	}
+}
+
+static int add_listener(struct broker *b, const struct airlock_socket *s, struct cordon_error *err)
+{
+	struct event *e = event_new(b->base, s->fd, EV_READ | EV_PERSIST, on_connection, b);
+	if (!e || event_add(e, NULL) < 0) {
+		if (e)
+			event_free(e);
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	}
+	b->listeners[b->listener_count++] = e;
+	return 0;
+}
+
+/* ---- the library ---------------------------------------------------------------------------------------------------------------- */
+
+/* Whatever is not understood is the end. */
+static void on_library(evutil_socket_t fd, short what, void *arg)
+{
+	_cleanup_msg_ struct wire_msg msg = {0};
+	struct broker *b = arg;
+	(void)what;
+	if (wire_recv(fd, &msg, NULL) > 0 && msg.type == WIRE_BROKER && broker_message_kind(msg.body, msg.len) == BROKER_FRESH)
+		report_afresh(b->reporter);
+	else
+		event_base_loopbreak(b->base);
+}
+
+void broker_run(struct broker *b)
+{
+	event_base_dispatch(b->base);
+	conn_close_all(b);
+	report_left_out(b->reporter);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------------------- */
+
+static struct event_base *make_base(void)
+{
+	struct event_config *c = event_config_new();
+	if (!c)
+		return NULL;
+	event_config_require_features(c, EV_FEATURE_ET);
+	event_config_set_flag(c, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_IGNORE_ENV);
+	struct event_base *base = event_base_new_with_config(c);
+	event_config_free(c);
+	if (base && event_base_priority_init(base, 2) < 0) { /* the library's word comes before that of the sandbox */
+		event_base_free(base);
+		return NULL;
+	}
+	return base;
+}
+
+static int set_policy(struct cordon_policy *p, const struct string_list *settings, struct cordon_error *err)
+{
+	for (uint32_t i = 0; i < settings->count; i++) {
+		const char *entry = settings->items[i], *equals = strchr(entry, '=');
+		_cleanup_free_ char *key = equals ? strndup(entry, (size_t)(equals - entry)) : NULL;
+		if (!key)
+			return err_set(err, CORDON_ERR_INPUT, "'%.60s' is not a setting", entry);
+		if (policy_set(p, key, equals + 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static bool has_ipv6(const struct airlock_socket *sockets, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (sockets[i].kind == AIRLOCK_PORT && sockets[i].family == AF_INET6)
+			return true;
+	return false;
+}
+
+static int make_parts(struct broker *b, const struct broker_config *c, const struct airlock_socket *sockets, struct cordon_error *err)
+{
+	const struct dialler_config dialler = {&b->policy, c->proxy, c->resolv, c->hosts};
+	if (policy_init(&b->policy, err) < 0 || set_policy(&b->policy, &c->policy, err) < 0)
+		return -1;
+	b->base = make_base();
+	b->names = names_new(NAMES_MAX);
+	b->relays = b->base ? relays_new(b->base, c->bandwidth) : NULL;
+	b->reporter = b->base ? reporter_new(b->base, BROKER_FD) : NULL;
+	b->resolver = b->base ? resolver_new(b, has_ipv6(sockets, c->sockets)) : NULL;
+	b->resume = b->base ? evtimer_new(b->base, on_resume, b) : NULL;
+	b->library = b->base ? event_new(b->base, BROKER_FD, EV_READ | EV_PERSIST, on_library, b) : NULL;
+	if (!b->names || !b->relays || !b->reporter || !b->resolver || !b->resume || !b->library || event_priority_set(b->library, 0) < 0 ||
+	    event_add(b->library, NULL) < 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory, or epoll is not available");
+	b->dialler = dialler_new(b->base, &dialler, err);
+	return b->dialler ? 0 : -1;
+}
+
+static int add_sockets(struct broker *b, const struct airlock_socket *sockets, size_t count, struct cordon_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct airlock_socket *s = &sockets[i];
+		if ((s->kind == AIRLOCK_PORT ? add_listener(b, s, err) : resolver_add(b->resolver, s, err)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+struct broker *broker_new(const struct broker_config *c, const struct airlock_socket *sockets, uint32_t connections,
+                          struct cordon_error *err)
+{
+	struct broker *b = calloc(1, sizeof(*b));
+	if (!b) {
+		err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+		return NULL;
+	}
+	TAILQ_INIT(&b->conns);
+	TAILQ_INIT(&b->waiting);
+	b->conn_max = connections;
+	b->next_id = 1;
+	b->may_accept = BROKER_BURST;
+	b->filled_us = clock_us();
+	if (make_parts(b, c, sockets, err) == 0 && add_sockets(b, sockets, c->sockets, err) == 0)
+		return b;
+	broker_free(b);
+	return NULL;
+}
+
+static void free_event(struct event *e)
+{
+	if (e)
+		event_free(e);
+}
+
+void broker_free(struct broker *b)
+{
+	if (!b)
+		return;
+	conn_close_all(b);
+	for (size_t i = 0; i < b->listener_count; i++) {
+		close(event_get_fd(b->listeners[i]));
+		event_free(b->listeners[i]);
+	}
+	resolver_free(b->resolver);
+	dialler_free(b->dialler);
+	relays_free(b->relays);
+	reporter_free(b->reporter);
+	free_event(b->resume);
+	free_event(b->library);
+	names_free(b->names);
+	if (b->base)
+		event_base_free(b->base);
+	policy_clear(&b->policy);
+	free(b);
+}

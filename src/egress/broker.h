@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The broker: one process per sandbox, outside of it, that answers its questions about names (resolve.h) and makes its connections (conn.h), as far as the policy allows. One
+ * thread, one event loop; nothing in it waits but for the library, which is told first (report.h).
+ */
+#ifndef CORDON_EGRESS_BROKER_H
+#define CORDON_EGRESS_BROKER_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/err.h"
+#include "egress/messages.h"
+#include "egress/names.h"
+#include "policy/policy.h"
+
+#define BROKER_CONNECTIONS 1000 /* at a time; fewer, if the library says so */
+#define BROKER_RATE 100         /* new ones per second … */
+#define BROKER_BURST 1000       /* … after as many at once */
+#define BROKER_FDS_EACH 6       /* two sockets, and a pipe each way while something is in it */
+#define BROKER_FDS_OTHER 512    /* listeners, resolvers, attempts to connect, spare pipes */
+
+TAILQ_HEAD(conn_list, conn);
+
+struct broker {
+	struct event_base *base;
+	struct cordon_policy policy;
+	struct names *names;
+	struct dialler *dialler;
+	struct relays *relays;
+	struct reporter *reporter;
+	struct resolver *resolver;
+	struct event *library;
+	struct event *listeners[AIRLOCK_SOCKETS_MAX];
+	size_t listener_count;
+	bool paused; /* listeners are not listened to */
+	struct event *resume;
+	struct conn_list conns, waiting; /* waiting: for their first bytes, longest first */
+	uint32_t conn_count, waiting_count, conn_max;
+	uint64_t next_id;
+	uint64_t may_accept, filled_us; /* how many, and since when more have become of it */
+};
+
+/* Takes the sockets over, and reads all files that will be needed. `connections`: as many as there can be descriptors for. */
+struct broker *broker_new(const struct broker_config *c, const struct airlock_socket *sockets, uint32_t connections,
+                          struct cordon_error *err);
+/* Until the library is gone, and returns when everything that is open has been told of and closed. */
+void broker_run(struct broker *b);
+void broker_free(struct broker *b);
+
+/* A connection is over: another one can be accepted. */
+void broker_resume(struct broker *b);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cordon-broker: see broker.h. Started by the library (lib/egress.h), with a socket to it as its only descriptor; it says what to do (messages.h). */
+#include <event2/util.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/inherited.h"
+#include "base/util.h"
+#include "egress/broker.h"
+#include "egress/confine.h"
+#include "egress/hello.h"
+#include "egress/messages.h"
+#include "sandbox/wire.h"
+
+/* One message with sockets; *have counts those that are there. */
+static int receive_sockets(struct airlock_socket *sockets, size_t wanted, size_t *have, struct cordon_error *err)
+{
+	_cleanup_msg_ struct wire_msg msg = {0};
+	struct airlock_socket some[WIRE_MAX_FDS];
+	size_t count;
+	if (wire_recv(BROKER_FD, &msg, err) <= 0 || msg.type != WIRE_BROKER ||
+	    broker_sockets_decode(msg.body, msg.len, some, &count, err) < 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "the broker was not told its sockets");
+	if (count != msg.fd_count || *have + count > wanted)
+		return err_set(err, CORDON_ERR_INPUT, "sockets for the broker: %zu were told, %zu came", count, msg.fd_count);
+	for (size_t i = 0; i < count; i++) {
+		sockets[*have] = some[i];
+		sockets[(*have)++].fd = wire_take_fd(&msg, i);
+	}
+	return 0;
+}
+
+static struct broker *start(const struct wire_msg *msg, struct cordon_error *err)
+{
+	struct airlock_socket sockets[AIRLOCK_SOCKETS_MAX];
+	struct broker_config config;
+	size_t have = 0;
+	if (msg->type != WIRE_BROKER || broker_config_decode(msg->body, msg->len, &config, err) < 0) {
+		err_set(err, CORDON_ERR_SYSTEM, "the broker was not told what to do");
+		return NULL;
+	}
+	const uint32_t most = config.connections ? MIN(config.connections, (uint32_t)BROKER_CONNECTIONS) : BROKER_CONNECTIONS;
+	const uint32_t connections = confine_descriptors(most);
+	while (have < config.sockets)
+		if (receive_sockets(sockets, config.sockets, &have, err) < 0)
+			break;
+	struct broker *b = have == config.sockets ? broker_new(&config, sockets, connections, err) : NULL;
+	free(config.policy.items);
+	if (!b)
+		return NULL;
+	/* what libraries would read when it is first needed */
+	hello_warm_up();
+	evutil_secure_rng_init();
+	if (confine(err) == 0)
+		return b;
+	broker_free(b);
+	return NULL;
+}
+
+static int send_ready(void)
+{
+	_cleanup_buf_ struct buf body = {0};
+	wire_put_u32(&body, BROKER_READY);
+	return wire_send(BROKER_FD, WIRE_BROKER, &body, NULL, 0, NULL);
+}
+
+int main(void)
+{
+	_cleanup_msg_ struct wire_msg msg = {0};
+	struct cordon_error err = {0};
+	inherited_close(BROKER_FD + 1);
+	signal(SIGPIPE, SIG_IGN); /* splice(2) has no flag to do without */
+	if (wire_recv(BROKER_FD, &msg, &err) == 0)
+		return 1;
+	struct broker *b = start(&msg, &err);
+	if (!b) {
+		_cleanup_buf_ struct buf body = {0};
+		error_encode(&err, &body);
+		wire_send(BROKER_FD, WIRE_ERROR, &body, NULL, 0, NULL);
+		return 1;
+	}
+	if (send_ready() == 0)
+		broker_run(b);
+	_exit(0); /* everything is closed: what is left, the kernel takes back faster */
+}

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/egress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "egress/messages.h"
+#include "lib/context.h"
+#include "lib/events.h"
+#include "lib/program.h"
+#include "policy/host.h"
+
+#define PROGRAM "cordon-broker"
+#define HIGH_FD 10
+#define PATIENCE_MS 10000 /* for its first word */
+#define FAREWELL_MS 2000  /* for its last one */
+#define LIVES 5           /* that are begun within … */
+#define LIVES_US (60 * UINT64_C(1000000))
+#define CONNECTIONS 1000
+#define DRAINED_AT_ONCE 512 /* more than a socket's buffer holds */
+
+/* As long as its sandbox: whoever runs in that may be about to use it. */
+struct egress {
+	struct cordon_sandbox *sandbox;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	pthread_t thread; /* starts brokers, reads what they say */
+	bool threaded;    /* there is one; this and the following by the lock */
+	bool joining;     /* … and somebody waits for its end */
+	enum { OVER, STARTING, UP } state;
+	struct cordon_error why; /* OVER, if it was not to be */
+	bool joined;             /* the sandbox is ready: its sockets are there */
+	bool ending;
+	bool unrecorded; /* something could not be written to the audit */
+	int sock;        /* to the broker, -1: none */
+	pid_t pid;
+	struct cordon_exec *running; /* linked by egress_next */
+};
+
+/* By the lock. Its number is its own until it is reaped, which is by the lock, too. */
+static void end_broker(const struct egress *g)
+{
+	if (g->pid > 0)
+		kill(g->pid, SIGKILL);
+}
+
+/* ---- what it reports ----------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *action;
+	enum audit_level level;
+	enum audit_allowed allowed;
+} kinds[BROKER_EVENT_COUNT] = {
+	[BROKER_DENIED] = {"connect", AUDIT_WARNING, AUDIT_DENIED},
+	[BROKER_OPENED] = {"connect", AUDIT_INFO, AUDIT_ALLOWED},
+	[BROKER_CLOSED] = {"close", AUDIT_INFO, AUDIT_ALLOWED},
+	[BROKER_FAILED] = {"fail", AUDIT_WARNING, AUDIT_ALLOWED},
+};
+
+/* HOST:PORT, or the name alone where it was asked for. */
+static void target_of(const struct broker_event *b, char out[HOST_TEXT_MAX + 8])
+{
+	const char *open = strchr(b->target, ':') ? "[" : "";
+	if (b->port)
+		snprintf(out, HOST_TEXT_MAX + 8, "%s%.250s%s:%u", open, b->target, *open ? "]" : "", b->port);
+	else
+		snprintf(out, HOST_TEXT_MAX + 8, "%.250s", b->target);
+}
+
+static void record(struct egress *g, const struct broker_event *b, const char *target)
+{
+	const bool over = b->kind == BROKER_CLOSED, only = g->running && !g->running->egress_next;
+	const struct audit_field detail[] = {AUDIT_TEXT("protocol", b->protocol),
+	                                     AUDIT_TEXT("address", b->address),
+	                                     AUDIT_TEXT("reason", b->reason),
+	                                     over ? AUDIT_INT("sent", b->sent) : AUDIT_NULL("sent"),
+	                                     over ? AUDIT_INT("received", b->received) : AUDIT_NULL("received"),
+	                                     over ? AUDIT_REAL("duration_ms", (double)b->duration_us / 1000) : AUDIT_NULL("duration_ms"),
+	                                     b->id ? AUDIT_INT("connection", b->id) : AUDIT_NULL("connection"),
+	                                     AUDIT_END};
+	const struct audit_event event = {.level = kinds[b->kind].level,
+	                                  .category = AUDIT_NETWORK,
+	                                  .action = b->port ? kinds[b->kind].action : "resolve",
+	                                  .allowed = kinds[b->kind].allowed,
+	                                  .sandbox = cordon_sandbox_id(g->sandbox),
+	                                  .exec = only ? g->running->result.id : NULL, /* of several, nobody knows whose it is */
+	                                  .target = target,
+	                                  .rule = b->rule,
+	                                  .detail = detail};
+	struct audit *log = events_log(g->sandbox->ctx, &g->sandbox->policy, NULL);
+	if (log && audit_add(log, &event, NULL) == 0 && audit_write(log, NULL) == 0)
+		return;
+	g->unrecorded = true; /* nothing goes out that is on no record */
+	end_broker(g);
+}
+
+static void refuse(struct egress *g, const struct broker_event *b, const char *target)
+{
+	char hint[HOST_TEXT_MAX + 32];
+	if (b->rule && strcmp(b->rule, "network.outbound") == 0)
+		snprintf(hint, sizeof(hint), "--allow-host %s", target);
+	else
+		snprintf(hint, sizeof(hint), "%.200s", b->reason ? b->reason : "the policy refuses it");
+	const struct cordon_denial d = {.category = "network",
+	                                .target = target,
+	                                .rule = b->rule,
+	                                .errno_name = b->port ? "ECONNREFUSED" : "EAI_NONAME",
+	                                .hint = hint};
+	for (struct cordon_exec *e = g->running; e; e = e->egress_next)
+		if (denials_add(&e->egress_denials, &d, NULL) < 0)
+			g->unrecorded = true;
+}
+
+static void take_event(struct egress *g, const struct wire_msg *msg)
+{
+	struct broker_event b;
+	char target[HOST_TEXT_MAX + 8];
+	if (msg->type != WIRE_BROKER || broker_message_kind(msg->body, msg->len) != BROKER_EVENT ||
+	    broker_event_decode(msg->body, msg->len, &b, NULL) < 0) {
+		end_broker(g); /* it is not itself any more */
+		return;
+	}
+	target_of(&b, target);
+	record(g, &b, target);
+	if (b.kind == BROKER_DENIED)
+		refuse(g, &b, target);
+}
+
+/* By the lock: what it has said so far, but not without end. False: it has said its last word. */
+static bool drain(struct egress *g)
+{
+	struct pollfd p = {.fd = g->sock, .events = POLLIN};
+	for (int i = 0; i < DRAINED_AT_ONCE && g->sock >= 0 && poll(&p, 1, 0) > 0; i++) {
+		_cleanup_msg_ struct wire_msg msg = {0};
+		if (wire_recv(g->sock, &msg, NULL) <= 0)
+			return false;
+		take_event(g, &msg);
+	}
+	return g->sock >= 0;
+}
+
+/* ---- its lives ------------------------------------------------------------------------------------------------------------------ */
+
+static const char *proxy_of_host(void)
+{
+	static const char *const names[] = {"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"};
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *value = getenv(names[i]);
+		if (value && *value)
+			return value;
+	}
+	return NULL;
+}
+
+/* The part of the policy that is the broker's business. */
+static int settings_of(const struct cordon_policy *p, struct strlist *out, struct cordon_error *err)
+{
+	static const char *const keys[] = {"network.outbound", "network.deny", "network.localhost", "secrets"};
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (policy_key_settings(p, policy_key_find(keys[i]), out, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int send_config(struct egress *g, int sock, size_t sockets, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	struct strlist policy = {0};
+	int r = settings_of(&g->sandbox->policy, &policy, err);
+	const struct broker_config c = {.policy = {(const char **)(void *)policy.items, (uint32_t)policy.count},
+	                                .proxy = proxy_of_host(),
+	                                .resolv = getenv("CORDON_RESOLV_CONF"),
+	                                .hosts = getenv("CORDON_HOSTS"),
+	                                .connections = CONNECTIONS,
+	                                .sockets = (uint32_t)sockets};
+	broker_config_encode(&c, &body);
+	if (r == 0)
+		r = wire_send(sock, WIRE_BROKER, &body, NULL, 0, err);
+	strlist_free(&policy);
+	return r;
+}
+
+static int send_sockets(const struct airlock *a, int sock, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	int r = 0;
+	for (size_t i = 0, n; r == 0 && i < a->count; i += n) {
+		int fds[WIRE_MAX_FDS];
+		n = MIN(a->count - i, (size_t)WIRE_MAX_FDS);
+		for (size_t k = 0; k < n; k++)
+			fds[k] = a->sockets[i + k].fd;
+		body.len = 0;
+		broker_sockets_encode(a->sockets + i, n, &body);
+		r = wire_send(sock, WIRE_BROKER, &body, fds, n, err);
+	}
+	return r;
+}
+
+static int wait_ready(int sock, struct cordon_error *err)
+{
+	_cleanup_msg_ struct wire_msg msg = {0};
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	int r;
+	do
+		r = poll(&p, 1, PATIENCE_MS);
+	while (r < 0 && errno == EINTR);
+	if (r <= 0 || wire_recv(sock, &msg, err) <= 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "the broker does not answer");
+	if (msg.type == WIRE_ERROR) {
+		error_decode(msg.body, msg.len, err);
+		return -1;
+	}
+	return broker_message_kind(msg.body, msg.len) == BROKER_READY
+	               ? 0
+	               : err_set(err, CORDON_ERR_SYSTEM, "unexpected answer from the broker");
+}
+
+static void reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static int spawn(int theirs, pid_t *pid, struct cordon_error *err)
+{
+	char path[PATH_MAX];
+	_cleanup_fd_ int high = fcntl(theirs, F_DUPFD_CLOEXEC, HIGH_FD);
+	program_find(PROGRAM, path);
+	errno = high < 0 ? errno : program_spawn(path, PROGRAM, high, BROKER_FD, pid);
+	if (errno == 0)
+		return 0;
+	err_sys(err, "cannot start the broker, %s", path);
+	return err_hint(err, "`make install` puts it there");
+}
+
+/* The broker's program is being loaded while the sandbox is made. NULL: there will be no sandbox. */
+static const struct airlock *wait_joined(struct egress *g)
+{
+	pthread_mutex_lock(&g->lock);
+	while (!g->joined && !g->ending)
+		pthread_cond_wait(&g->changed, &g->lock);
+	const bool joined = g->joined;
+	pthread_mutex_unlock(&g->lock);
+	return joined ? &g->sandbox->state.airlock : NULL;
+}
+
+/* A broker that is up. */
+static int begin_life(struct egress *g, int *sock, pid_t *pid, struct cordon_error *err)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(err, "socketpair");
+	int r = spawn(pair[1], pid, err);
+	close(pair[1]);
+	const struct airlock *a = r == 0 ? wait_joined(g) : NULL;
+	if (r == 0 &&
+	    (!a || send_config(g, pair[0], a->count, err) < 0 || send_sockets(a, pair[0], err) < 0 || wait_ready(pair[0], err) < 0)) {
+		kill(*pid, SIGKILL);
+		reap(*pid);
+		r = -1;
+	}
+	if (r < 0)
+		close(pair[0]);
+	else
+		*sock = pair[0];
+	return r;
+}
+
+/* Until it says nothing more. Then it has no reason to live, whatever it thinks. */
+static void live_life(struct egress *g)
+{
+	struct pollfd p = {.fd = g->sock, .events = POLLIN};
+	siginfo_t info;
+	for (bool more = true; more;) {
+		poll(&p, 1, -1);
+		pthread_mutex_lock(&g->lock);
+		more = drain(g);
+		if (!more && !g->ending)
+			end_broker(g);
+		pthread_mutex_unlock(&g->lock);
+	}
+	while (waitid(P_PID, (id_t)g->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+		;
+}
+
+static void note(struct egress *g, enum audit_level level, const char *action)
+{
+	const struct audit_event event = {
+		.level = level, .category = AUDIT_SYSTEM, .action = action, .sandbox = cordon_sandbox_id(g->sandbox)};
+	struct audit *log = events_log(g->sandbox->ctx, &g->sandbox->policy, NULL);
+	if (!log || audit_add(log, &event, NULL) < 0 || audit_write(log, NULL) < 0)
+		g->unrecorded = true;
+}
+
+/* By the lock. */
+static void set_state(struct egress *g, int state)
+{
+	g->state = state;
+	pthread_cond_broadcast(&g->changed);
+}
+
+/* By the lock, which is released meanwhile: one life, from its beginning to its end. -1: it did not begin. */
+static int one_life(struct egress *g)
+{
+	struct cordon_error why = {0};
+	int sock = -1;
+	pid_t pid = 0;
+	pthread_mutex_unlock(&g->lock);
+	const int r = begin_life(g, &sock, &pid, &why);
+	pthread_mutex_lock(&g->lock);
+	if (r < 0) {
+		g->why = why;
+		return -1;
+	}
+	g->sock = sock;
+	g->pid = pid;
+	if (g->ending)
+		shutdown(sock, SHUT_WR);
+	set_state(g, UP);
+	pthread_mutex_unlock(&g->lock);
+	live_life(g);
+	pthread_mutex_lock(&g->lock);
+	reap(g->pid);
+	g->pid = 0;
+	cleanup_fd(&g->sock);
+	g->sock = -1;
+	return 0;
+}
+
+/* By the lock: one life after the other. Returns when there is to be no other, and says why. */
+static void live(struct egress *g)
+{
+	uint64_t first = exec_clock_us();
+	for (int lives = 1; !g->ending; lives++) {
+		if (exec_clock_us() - first > LIVES_US) {
+			first = exec_clock_us();
+			lives = 1;
+		}
+		if (one_life(g) < 0 || g->ending)
+			return;
+		if (g->unrecorded) {
+			err_set(&g->why, CORDON_ERR_SYSTEM, "the network is cut off: the audit cannot be written");
+			return;
+		}
+		note(g, AUDIT_ERROR, "broker-died");
+		if (lives == LIVES) {
+			err_set(&g->why, CORDON_ERR_SYSTEM, "the broker died %d times within a minute", LIVES);
+			err_hint(&g->why, "cordon audit --category system tells when; a sandbox that is stopped gets another one");
+			return;
+		}
+	}
+}
+
+static void *run(void *arg)
+{
+	struct egress *g = arg;
+	pthread_mutex_lock(&g->lock);
+	live(g);
+	if (!g->ending) {
+		note(g, AUDIT_CRITICAL, "broker-given-up");
+		airlock_close(&g->sandbox->state.airlock); /* nothing leads out any more */
+	}
+	set_state(g, OVER);
+	pthread_mutex_unlock(&g->lock);
+	return NULL;
+}
+
+/* ---- for the rest of the library ------------------------------------------------------------------------------------------------ */
+
+static struct egress *new_egress(struct cordon_sandbox *s)
+{
+	struct egress *g = calloc(1, sizeof(*g));
+	if (!g)
+		return NULL;
+	g->sandbox = s;
+	g->sock = -1;
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_cond_init(&g->changed, NULL);
+	return g;
+}
+
+/* By the lock. */
+static int start_thread(struct egress *g, struct cordon_error *err)
+{
+	sigset_t all, before;
+	g->ending = g->joined = g->unrecorded = false;
+	g->why = (struct cordon_error){0};
+	sigfillset(&all); /* signals are the caller's */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	errno = pthread_create(&g->thread, NULL, run, g);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (errno)
+		return err_sys(err, "cannot start the broker's thread");
+	g->threaded = true;
+	g->state = STARTING;
+	return 0;
+}
+
+/* Its lock is held afterwards. NULL: it could not be started. */
+static struct egress *begin(struct cordon_sandbox *s, struct cordon_error *err)
+{
+	pthread_mutex_lock(&s->lock);
+	struct egress *g = s->egress = s->egress ? s->egress : new_egress(s);
+	pthread_mutex_unlock(&s->lock);
+	if (!g) {
+		err_sys(err, "cannot start the broker");
+		return NULL;
+	}
+	pthread_mutex_lock(&g->lock);
+	while (g->joining)
+		pthread_cond_wait(&g->changed, &g->lock);
+	if (g->threaded || start_thread(g, err) == 0)
+		return g;
+	pthread_mutex_unlock(&g->lock);
+	return NULL;
+}
+
+void egress_prepare(struct cordon_sandbox *s)
+{
+	struct egress *g = s->policy.network.outbound.count ? begin(s, NULL) : NULL;
+	if (g)
+		pthread_mutex_unlock(&g->lock);
+}
+
+/* What others were refused a moment ago, this one is to be told of, too. A broker that is gone is noticed elsewhere. */
+static void say_fresh(const struct egress *g)
+{
+	_cleanup_buf_ struct buf body = {0};
+	wire_put_u32(&body, BROKER_FRESH);
+	if (g->sock >= 0)
+		wire_send(g->sock, WIRE_BROKER, &body, NULL, 0, NULL);
+}
+
+int egress_enter(struct cordon_exec *e, struct cordon_error *err)
+{
+	struct cordon_sandbox *s = e->sandbox;
+	if (s->policy.network.outbound.count == 0)
+		return 0;
+	struct egress *g = sandbox_ready(s, err) < 0 ? NULL : begin(s, err);
+	if (!g)
+		return -1;
+	g->joined = true;
+	pthread_cond_broadcast(&g->changed);
+	while (g->state == STARTING)
+		pthread_cond_wait(&g->changed, &g->lock);
+	int r = 0;
+	if (g->state == UP && !g->ending) {
+		say_fresh(g);
+		e->egress_next = g->running;
+		g->running = e;
+		e->egress_entered = true;
+	} else if (g->why.code != CORDON_OK) {
+		r = -1;
+		if (err)
+			*err = g->why;
+	} else {
+		r = err_set(err, CORDON_ERR_SYSTEM, "the sandbox has ended");
+	}
+	pthread_mutex_unlock(&g->lock);
+	return r;
+}
+
+void egress_leave(struct cordon_exec *e)
+{
+	struct egress *g = e->sandbox->egress;
+	if (!e->egress_entered)
+		return;
+	e->egress_entered = false;
+	pthread_mutex_lock(&g->lock);
+	drain(g);
+	for (struct cordon_exec **p = &g->running; *p; p = &(*p)->egress_next) {
+		if (*p == e) {
+			*p = e->egress_next;
+			break;
+		}
+	}
+	e->unrecorded = e->unrecorded || g->unrecorded;
+	pthread_mutex_unlock(&g->lock);
+	for (size_t i = 0; i < e->egress_denials.count; i++)
+		if (denials_add(&e->denials, &e->egress_denials.items[i], NULL) < 0)
+			e->unrecorded = true;
+	denials_free(&e->egress_denials);
+}
+
+/* By the lock. */
+static void say_farewell(struct egress *g)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += FAREWELL_MS / 1000;
+	g->ending = true;
+	pthread_cond_broadcast(&g->changed);
+	if (g->sock >= 0)
+		shutdown(g->sock, SHUT_WR); /* it says what there is to say, and ends */
+	while (g->state != OVER && pthread_cond_timedwait(&g->changed, &g->lock, &until) == 0)
+		;
+	if (g->state != OVER)
+		end_broker(g);
+}
+
+void egress_end(struct cordon_sandbox *s)
+{
+	pthread_mutex_lock(&s->lock);
+	struct egress *g = s->egress;
+	pthread_mutex_unlock(&s->lock);
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	while (g->joining)
+		pthread_cond_wait(&g->changed, &g->lock);
+	if (g->threaded) {
+		g->joining = true;
+		say_farewell(g);
+		pthread_mutex_unlock(&g->lock);
+		pthread_join(g->thread, NULL);
+		pthread_mutex_lock(&g->lock);
+		g->threaded = g->joining = false;
+		pthread_cond_broadcast(&g->changed);
+	}
+	pthread_mutex_unlock(&g->lock);
+}
+
+void egress_free(struct cordon_sandbox *s)
+{
+	egress_end(s);
+	if (!s->egress)
+		return;
+	pthread_cond_destroy(&s->egress->changed);
+	pthread_mutex_destroy(&s->egress->lock);
+	free(s->egress);
+	s->egress = NULL;
+}

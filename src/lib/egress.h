@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way out of a sandbox whose policy names hosts: a broker (egress/), a process of its own, at the other end of the airlock (sandbox/airlock.h). It is started with
+ * the first command, told the policy's rules, and watched: what it reports goes to the audit and into the result of the commands that run, and if it dies
+ * another one takes its place. The airlock's sockets stay here, so the sandbox does not notice but by the connections that were open. A broker that dies again and again
+ * is not replaced any more: the sockets are closed, and nothing leads out.
+ */
+#ifndef CORDON_LIB_EGRESS_H
+#define CORDON_LIB_EGRESS_H
+
+#include "lib/exec.h"
+
+/* A sandbox is about to be made: the broker may get ready meanwhile. Nothing to do where the policy lets nobody out; what fails is told by egress_enter(). */
+void egress_prepare(struct cordon_sandbox *s);
+
+/* Before a command starts: its sandbox is ready, and the broker runs. */
+int egress_enter(struct cordon_exec *e, struct cordon_error *err);
+/* The command is over, or was not started: what it was refused is among its denials. May be called more than once. */
+void egress_leave(struct cordon_exec *e);
+
+/* Nothing runs inside any more. Waits until the end of all connections is on record. Any state; the next command starts another broker. */
+void egress_end(struct cordon_sandbox *s);
+/* Nobody will use it any more. */
+void egress_free(struct cordon_sandbox *s);
+
+#endif
