@@ -389,6 +389,26 @@ static struct egress *new_egress(struct cordon_sandbox *s)
 	return g;
 }
 
+static void release(struct egress *g)
+{
+	pthread_cond_destroy(&g->changed);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+}
+
+/* The same for everybody, whoever asks first. */
+static struct egress *one_egress(struct cordon_sandbox *s)
+{
+	struct egress *g = atomic_load(&s->egress);
+	if (g)
+		return g;
+	struct egress *fresh = new_egress(s);
+	if (!fresh || atomic_compare_exchange_strong(&s->egress, &g, fresh))
+		return fresh;
+	release(fresh);
+	return g;
+}
+
 /* By the lock. */
 static int start_thread(struct egress *g, struct cordon_error *err)
 {
@@ -409,9 +429,7 @@ static int start_thread(struct egress *g, struct cordon_error *err)
 /* Its lock is held afterwards. NULL: it could not be started. */
 static struct egress *begin(struct cordon_sandbox *s, struct cordon_error *err)
 {
-	pthread_mutex_lock(&s->lock);
-	struct egress *g = s->egress = s->egress ? s->egress : new_egress(s);
-	pthread_mutex_unlock(&s->lock);
+	struct egress *g = one_egress(s);
 	if (!g) {
 		err_sys(err, "cannot start the broker");
 		return NULL;
@@ -472,7 +490,7 @@ int egress_enter(struct cordon_exec *e, struct cordon_error *err)
 
 void egress_leave(struct cordon_exec *e)
 {
-	struct egress *g = e->sandbox->egress;
+	struct egress *g = atomic_load(&e->sandbox->egress);
 	if (!e->egress_entered)
 		return;
 	e->egress_entered = false;
@@ -510,9 +528,7 @@ static void say_farewell(struct egress *g)
 
 void egress_end(struct cordon_sandbox *s)
 {
-	pthread_mutex_lock(&s->lock);
-	struct egress *g = s->egress;
-	pthread_mutex_unlock(&s->lock);
+	struct egress *g = atomic_load(&s->egress);
 	if (!g)
 		return;
 	pthread_mutex_lock(&g->lock);
@@ -533,10 +549,7 @@ void egress_end(struct cordon_sandbox *s)
 void egress_free(struct cordon_sandbox *s)
 {
 	egress_end(s);
-	if (!s->egress)
-		return;
-	pthread_cond_destroy(&s->egress->changed);
-	pthread_mutex_destroy(&s->egress->lock);
-	free(s->egress);
-	s->egress = NULL;
+	struct egress *g = atomic_exchange(&s->egress, NULL);
+	if (g)
+		release(g);
 }

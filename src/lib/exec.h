@@ -25,9 +25,10 @@ struct cordon_sandbox {
 	bool stopped;               /* … and was ended */
 	bool frozen;
 	struct cordon_exec *alone; /* the exec that has its transaction now */
-	struct egress *egress;     /* its broker (lib/egress.h); NULL: none runs */
-	int64_t birth_ns;          /* CLOCK_REALTIME when it was made */
-	atomic_uint refs;          /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
+	_Atomic(struct egress *)
+		egress; /* its broker (lib/egress.h); NULL: there was none so far. Not by the lock: whoever ends a sandbox may have that */
+	int64_t birth_ns; /* CLOCK_REALTIME when it was made */
+	atomic_uint refs; /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
 };
 
 void sandbox_unref(struct cordon_sandbox *s);
