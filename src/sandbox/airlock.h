@@ -50,7 +50,7 @@ struct airlock {
 
 /*
  * The caller is in a network namespace of its own: it becomes the airlock, and the caller is in a new one afterwards, joined to it, with the loopback interface
- * down. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN there. Calls nothing but the kernel and allocates nothing (namespaces.c). -1: errno, and *what was being done.
+ * down. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN there. -1: errno, and *what was being done.
  */
 int airlock_make(const struct airlock_spec *spec, struct airlock *out, const char **what);
 void airlock_close(struct airlock *a);

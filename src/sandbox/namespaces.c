@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -70,7 +71,8 @@ pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_
 /*
  * The helper is a process that shares memory and descriptors with its parent, which is cheaper than a copy of them and saves a socket: it
  * makes the namespace, opens it, leaves the descriptor here and ends. It calls nothing but the kernel, and stops at the first failure, so that all it
- * could disturb is its parent's errno, in the moment when both have failed anyway.
+ * could disturb is its parent's errno, in the moment when both have failed anyway. One that makes an airlock goes on after some failures: it has memory of its own, but
+ * for this structure, which is in memory that is shared.
  */
 static struct network_helper {
 	_Alignas(16) char stack[(size_t)16 << 10];
@@ -81,7 +83,7 @@ static struct network_helper {
 	int fd;
 	int error;        /* errno, 0: all went well */
 	const char *what; /* was being done then */
-} helper;
+} plain_helper, *helper = &plain_helper;
 
 static int loopback_up(void)
 {
@@ -129,28 +131,34 @@ static void send_elsewhere(pid_t pid)
 
 int namespaces_network_begin(bool loopback, const struct airlock_spec *airlock, struct cordon_error *err)
 {
-	helper.loopback = loopback;
-	helper.airlock = airlock;
-	helper.fd = -1;
-	helper.pid = clone(network_helper, helper.stack + sizeof(helper.stack), CLONE_VM | CLONE_FILES | SIGCHLD, &helper);
-	if (helper.pid < 0)
+	if (airlock->port_count) {
+		helper = mmap(NULL, sizeof(*helper), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (helper == MAP_FAILED)
+			return err_sys(err, "cannot make room for the process that makes the network namespace");
+	}
+	const int memory = airlock->port_count ? 0 : CLONE_VM;
+	helper->loopback = loopback;
+	helper->airlock = airlock;
+	helper->fd = -1;
+	helper->pid = clone(network_helper, helper->stack + sizeof(helper->stack), memory | CLONE_FILES | SIGCHLD, helper);
+	if (helper->pid < 0)
 		return err_sys(err, "cannot start the process that makes the network namespace");
-	send_elsewhere(helper.pid);
+	send_elsewhere(helper->pid);
 	return 0;
 }
 
 int namespaces_network_join(struct airlock *out, struct cordon_error *err)
 {
-	while (waitpid(helper.pid, NULL, 0) < 0)
+	while (waitpid(helper->pid, NULL, 0) < 0)
 		if (errno != EINTR)
 			return err_sys(err, "cannot wait for the network namespace");
-	_cleanup_fd_ int fd = helper.fd;
-	if (fd < 0 && !helper.error)
+	_cleanup_fd_ int fd = helper->fd;
+	if (fd < 0 && !helper->error)
 		return err_set(err, CORDON_ERR_SYSTEM, "the process that makes the network namespace died");
 	if (fd < 0) {
-		errno = helper.error;
-		return err_sys(err, "cannot %s", helper.what);
+		errno = helper->error;
+		return err_sys(err, "cannot %s", helper->what);
 	}
-	*out = helper.made;
+	*out = helper->made;
 	return setns(fd, CLONE_NEWNET) < 0 ? err_sys(err, "cannot enter the network namespace") : 0;
 }
