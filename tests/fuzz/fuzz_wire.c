@@ -18,6 +18,8 @@
 #include "base/util.h"
 #include "fuzz_seeds.h"
 #include "sandbox/landlock.h"
+#include "egress/messages.h"
+#include "sandbox/airlock.h"
 #include "sandbox/spec.h"
 #include "sandbox/trace.h"
 #include "sandbox/wire.h"
@@ -151,7 +153,33 @@ static void decode_trace(const void *body, size_t len)
 	}
 }
 
-static void decode_by_type(const struct wire_msg *msg)
+static void decode_airlock(struct wire_msg *msg)
+{
+	struct airlock a = {0};
+
+	airlock_receive(&a, msg, NULL);
+	MUST(a.count <= AIRLOCK_SOCKETS_MAX);
+	airlock_close(&a);
+}
+
+static void decode_broker(const void *body, size_t len)
+{
+	struct airlock_socket sockets[WIRE_MAX_FDS];
+	struct broker_config config;
+	struct broker_event event;
+	size_t count = 0;
+
+	if (broker_config_decode(body, len, &config, NULL) == 0) {
+		touch_list(&config.policy);
+		free(config.policy.items);
+	}
+	if (broker_sockets_decode(body, len, sockets, &count, NULL) == 0)
+		MUST(count <= WIRE_MAX_FDS);
+	if (broker_event_decode(body, len, &event, NULL) == 0)
+		MUST(event.kind > 0 && event.kind < BROKER_EVENT_COUNT && event.target && event.protocol && event.rule);
+}
+
+static void decode_by_type(struct wire_msg *msg)
 {
 	struct created_msg created;
 	struct exited_msg exited;
@@ -176,6 +204,12 @@ static void decode_by_type(const struct wire_msg *msg)
 		break;
 	case WIRE_TRACE:
 		decode_trace(msg->body, msg->len);
+		break;
+	case WIRE_AIRLOCK:
+		decode_airlock(msg);
+		break;
+	case WIRE_BROKER:
+		decode_broker(msg->body, msg->len);
 		break;
 	case WIRE_READY:
 	case WIRE_STARTED:
