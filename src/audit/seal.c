@@ -140,21 +140,6 @@ const char *seal_read(int dir, unsigned number, struct seal *out, bool *absent)
 	return why ? why : out->number != number ? "it is the seal of another segment" : NULL;
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 int seal_write(int dir, const struct seal *s, struct cordon_error *err)
 {
 	static const char temporary[] = "seal.new";
@@ -167,7 +152,7 @@ int seal_write(int dir, const struct seal *s, struct cordon_error *err)
 	_cleanup_fd_ int fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || text.failed)
 		return err_sys(err, "cannot make %s", name);
-	if (write_all(fd, text.data, text.len) < 0 || fsync(fd) < 0 || renameat(dir, temporary, dir, name) < 0 || fsync(dir) < 0) {
+	if (fs_write_full(fd, text.data, text.len) < 0 || fsync(fd) < 0 || renameat(dir, temporary, dir, name) < 0 || fsync(dir) < 0) {
 		err_sys(err, "cannot write %s", name);
 		unlinkat(dir, temporary, 0);
 		return -1;
@@ -243,7 +228,7 @@ int seal_retire(int dir, const struct seal *s, off_t size, struct cordon_error *
 	if (fd < 0 || text.failed)
 		return err_sys(err, "cannot open %s", SEAL_RETIRED);
 	/* what an interrupted one has left behind the whole lines goes away */
-	if (ftruncate(fd, size) < 0 || lseek(fd, size, SEEK_SET) < 0 || write_all(fd, text.data, text.len) < 0 || fsync(fd) < 0 ||
+	if (ftruncate(fd, size) < 0 || lseek(fd, size, SEEK_SET) < 0 || fs_write_full(fd, text.data, text.len) < 0 || fsync(fd) < 0 ||
 	    fsync(dir) < 0) {
 		int saved = errno;
 		int cut = ftruncate(fd, size);

@@ -328,23 +328,6 @@ static void reserve(struct trail *t, size_t len)
 		t->reserved = need; /* no room, or the file system cannot: the write itself decides */
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			errno = n ? errno : EIO;
-			return -1;
-		}
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Writes t->lines; `head` is their last record. All of them, or none. */
 static int flush(struct trail *t, const struct chain_head *head, struct cordon_error *err)
 {
@@ -355,7 +338,7 @@ static int flush(struct trail *t, const struct chain_head *head, struct cordon_e
 	if (lines->len == 0)
 		return 0;
 	reserve(t, lines->len);
-	if (write_all(t->fd, lines->data, lines->len) < 0) {
+	if (fs_write_full(t->fd, lines->data, lines->len) < 0) {
 		int saved = errno;
 
 		/* if this fails, too, the next writer finds what is left over: its size is then not the one that we know */

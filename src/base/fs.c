@@ -62,18 +62,27 @@ int fs_mkdirs(int dirfd, const char *path, mode_t mode, struct cordon_error *err
 	return 0;
 }
 
+int fs_write_full(int fd, const void *data, size_t len)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = write(fd, (const char *)data + done, len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			errno = n ? errno : EIO;
+			return -1;
+		}
+		done += (size_t)n;
+	}
+	return 0;
+}
+
 int fs_write_file(int dirfd, const char *path, const void *data, size_t len, mode_t mode, struct cordon_error *err)
 {
 	_cleanup_fd_ int fd = openat(dirfd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return err_sys(err, "cannot create %s", path);
-	for (size_t done = 0; done < len;) {
-		ssize_t n = write(fd, (const char *)data + done, len - done);
-		if (n < 0)
-			return err_sys(err, "cannot write %s", path);
-		done += (size_t)n;
-	}
-	return 0;
+	return fs_write_full(fd, data, len) < 0 ? err_sys(err, "cannot write %s", path) : 0;
 }
 
 ssize_t fs_pread_full(int fd, void *buf, size_t len, off_t at)

@@ -32,6 +32,9 @@ int fs_mkdirs(int dirfd, const char *path, mode_t mode, struct cordon_error *err
 
 int fs_write_file(int dirfd, const char *path, const void *data, size_t len, mode_t mode, struct cordon_error *err);
 
+/* All of it; -1 with errno set. */
+int fs_write_full(int fd, const void *data, size_t len);
+
 /* As pread(2), but less than len only at the end of the file. */
 ssize_t fs_pread_full(int fd, void *buf, size_t len, off_t at);
 

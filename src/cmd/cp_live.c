@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/util.h"
 #include "cmd/cp.h"
 
@@ -35,18 +36,9 @@ struct archive {
 
 static int put(int fd, const void *data, size_t len, struct cordon_error *err)
 {
-	const char *p = data;
-
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno != EINTR)
-			return errno == EPIPE ? err_set(err, CORDON_ERR_SYSTEM, "tar inside the sandbox ended early")
-			                      : err_sys(err, "cannot write to tar");
-		p += n > 0 ? n : 0;
-		len -= n > 0 ? (size_t)n : 0;
-	}
-	return 0;
+	if (fs_write_full(fd, data, len) == 0)
+		return 0;
+	return errno == EPIPE ? err_set(err, CORDON_ERR_SYSTEM, "tar inside the sandbox ended early") : err_sys(err, "cannot write to tar");
 }
 
 static int put_padding(int fd, uint64_t size, struct cordon_error *err)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/fs.h"
 #include "base/util.h"
 #include "policy/load.h"
 #include "policy/print.h"
@@ -56,21 +57,6 @@ int policy_show(const struct policy_options *o, struct buf *out, int status)
 
 /* ---- init --------------------------------------------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Under a name that nobody has yet. Not every file system knows the first way, and some not the second. */
 static int rename_new(const char *from, const char *to)
 {
@@ -93,7 +79,7 @@ static int write_file(const char *path, const struct buf *text, bool replace, st
 	fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(err, "cannot write %s", path);
-	if (write_all(fd, text->data, text->len) < 0 || fchmod(fd, 0644) < 0 || fsync(fd) < 0)
+	if (fs_write_full(fd, text->data, text->len) < 0 || fchmod(fd, 0644) < 0 || fsync(fd) < 0)
 		r = -1;
 	else
 		r = replace ? rename(temp, path) : rename_new(temp, path);

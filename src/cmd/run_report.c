@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "base/fs.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
 #include "layers/diff.h"
@@ -110,18 +111,6 @@ int run_start_event(struct run_io *io, const char *sandbox, const char *const *a
 
 /* ---- afterwards --------------------------------------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = write(fd, data + done, len - done);
-
-		if (n < 0 && errno != EINTR)
-			return -1;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
 static int write_result(const char *file, const char *json, struct cordon_error *err)
 {
 	_cleanup_free_ char *temp = NULL;
@@ -146,7 +135,7 @@ static int write_result(const char *file, const char *json, struct cordon_error 
 		umask(mask);
 		fchmod(fd, 0666 & ~mask); /* as if it had been created by open(2) */
 	}
-	if (write_all(fd, json, strlen(json)) < 0 || write_all(fd, "\n", 1) < 0 || (temp && rename(temp, file) < 0)) {
+	if (fs_write_full(fd, json, strlen(json)) < 0 || fs_write_full(fd, "\n", 1) < 0 || (temp && rename(temp, file) < 0)) {
 		err_sys(err, "--result: cannot write '%s'", file);
 		if (temp)
 			unlink(temp);

@@ -6,18 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/util.h"
-
-static int send_all(int fd, const void *data, size_t len)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = write(fd, (const char *)data + done, len - done);
-		if (n < 0 && errno != EINTR)
-			return -1;
-		done += n < 0 ? 0 : (size_t)n;
-	}
-	return 0;
-}
 
 static int receive_all(int fd, void *data, size_t len)
 {
@@ -42,8 +32,8 @@ struct index_head {
 int tree_index_send(const struct tree_index *i, int fd, struct cordon_error *err)
 {
 	const struct index_head h = {i->count, i->names.len, i->top ? strlen(i->top) : 0, i->top_count};
-	if (send_all(fd, &h, sizeof(h)) < 0 || send_all(fd, i->items, i->count * sizeof(*i->items)) < 0 ||
-	    send_all(fd, i->names.data, i->names.len) < 0 || send_all(fd, i->top, h.top) < 0)
+	if (fs_write_full(fd, &h, sizeof(h)) < 0 || fs_write_full(fd, i->items, i->count * sizeof(*i->items)) < 0 ||
+	    fs_write_full(fd, i->names.data, i->names.len) < 0 || fs_write_full(fd, i->top, h.top) < 0)
 		return err_sys(err, "cannot pass the list of files on");
 	return 0;
 }
@@ -79,10 +69,10 @@ struct change_head {
 
 int changes_send(const struct changes *c, int fd, struct cordon_error *err)
 {
-	int r = send_all(fd, &c->count, sizeof(c->count));
+	int r = fs_write_full(fd, &c->count, sizeof(c->count));
 	for (size_t i = 0; r == 0 && i < c->count; i++) {
 		const struct change_head h = {c->items[i], strlen(c->items[i].path)};
-		r = send_all(fd, &h, sizeof(h)) < 0 || send_all(fd, c->items[i].path, h.len) < 0 ? -1 : 0;
+		r = fs_write_full(fd, &h, sizeof(h)) < 0 || fs_write_full(fd, c->items[i].path, h.len) < 0 ? -1 : 0;
 	}
 	return r == 0 ? 0 : err_sys(err, "cannot pass the list of changes on");
 }

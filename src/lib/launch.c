@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/util.h"
 #include "lib/launch.h"
 #include "lib/program.h"
@@ -33,12 +34,8 @@ static int launcher_memfd(struct cordon_error *err)
 		fd = (int)syscall(SYS_memfd_create, "cordon-launcher", flags);
 	if (fd < 0)
 		return err_sys(err, "memfd_create");
-	for (size_t done = 0; done < len;) {
-		ssize_t n = write(fd, launcher_blob + done, len - done);
-		if (n < 0)
-			return err_sys(err, "cannot write the launcher");
-		done += (size_t)n;
-	}
+	if (fs_write_full(fd, launcher_blob, len) < 0)
+		return err_sys(err, "cannot write the launcher");
 	if (fcntl(fd, F_ADD_SEALS, seals) < 0)
 		return err_sys(err, "cannot seal the launcher");
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);

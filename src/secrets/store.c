@@ -193,21 +193,6 @@ static int open_secret(int dir, const char *name, struct header *h, struct cordo
 	return steal_fd(&fd);
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 static int write_temporary(int dir, const struct header *h, const struct secret *value)
 {
 	char text[SECRETS_HEADER + 1];
@@ -217,7 +202,7 @@ static int write_temporary(int dir, const struct header *h, const struct secret 
 		return -1;
 	format_header(h, text);
 	/* as above */
-	if (fchmod(fd, 0600) < 0 || write_all(fd, text, SECRETS_HEADER) < 0 || write_all(fd, value->data, value->len) < 0)
+	if (fchmod(fd, 0600) < 0 || fs_write_full(fd, text, SECRETS_HEADER) < 0 || fs_write_full(fd, value->data, value->len) < 0)
 		return -1;
 	return fsync(fd);
 }
