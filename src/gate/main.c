@@ -3,13 +3,7 @@
  * cordon-gate: the gate as a process of its own (messages.h). It reads the rules it was asked for, and then gives up everything: its user, every file, every
  * system call but those that compute and answer. Whatever a text does to a parser, it does it here.
  */
-#include <errno.h>
-#include <linux/audit.h>
-#include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -19,18 +13,9 @@
 #include "base/inherited.h"
 #include "base/util.h"
 #include "gate/messages.h"
-#include "sandbox/landlock.h"
+#include "sandbox/lockdown.h"
 
-#define NOBODY 65534
 #define MEMORY ((rlim_t)1 << 30)
-
-#if defined(__x86_64__)
-#define NATIVE_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define NATIVE_ARCH AUDIT_ARCH_AARCH64
-#else
-#error "which architecture is this?"
-#endif
 
 /* To take a message and answer it, and for memory and time; the rest answers EPERM. */
 static const int allowed[] = {
@@ -74,50 +59,14 @@ static const int allowed[] = {
 #endif
 };
 
-static int load_filter(void)
-{
-	struct sock_filter program[ARRAY_SIZE(allowed) + 6];
-	const uint8_t count = ARRAY_SIZE(allowed);
-	size_t n = 0;
-	program[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-	program[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
-	program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	program[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	for (uint8_t i = 0; i < count; i++)
-		program[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i], (uint8_t)(count - i), 0);
-	program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-	program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	const struct sock_fprog prog = {.len = (unsigned short)n, .filter = program};
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
-}
-
-/* As root of a user namespace there may be no other user to become: then its capabilities are what can be given up. */
-static int give_up_user(void)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
-	if (geteuid() == 0 && syscall(SYS_setgroups, 0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
-	    setresuid(NOBODY, NOBODY, NOBODY) == 0)
-		return 0;
-	return (int)syscall(SYS_capset, &header, none);
-}
-
 static int lock_down(struct cordon_error *err)
 {
-#ifdef __SANITIZE_ADDRESS__
-	const struct rlimit memory = {RLIM_INFINITY, RLIM_INFINITY}; /* its shadow is a matter of terabytes */
-#else
-	const struct rlimit memory = {MEMORY, MEMORY};
-#endif
-	const struct rlimit none = {0, 0};
-	_cleanup_fd_ int ruleset = landlock_abi() > 0 ? landlock_ruleset(NULL, 0, err) : -1;
-	if (give_up_user() < 0)
-		return err_sys(err, "the gate cannot give up its user");
-	if (chdir("/") < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-	    setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_NPROC, &none) < 0 ||
-	    (ruleset >= 0 && landlock_restrict(ruleset) < 0))
-		return err_sys(err, "the gate cannot lock itself in");
-	return load_filter() < 0 ? err_sys(err, "the gate cannot load its filter") : 0;
+	const struct lockdown l = {.who = "the gate",
+	                           .calls = allowed,
+	                           .call_count = ARRAY_SIZE(allowed),
+	                           .memory = MEMORY,
+	                           .files = RLIM_INFINITY}; /* long answers travel in a memfd */
+	return lockdown(&l, err);
 }
 
 static int send_result(const struct gate_result *r)
