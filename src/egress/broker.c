@@ -183,7 +183,7 @@ static bool has_ipv6(const struct airlock_socket *sockets, size_t count)
 	return false;
 }
 
-static int make_parts(struct broker *b, const struct broker_config *c, const struct airlock_socket *sockets, struct cordon_error *err)
+static int make_parts(struct broker *b, const struct broker_config *c, bool ipv6, struct cordon_error *err)
 {
 	const struct dialler_config dialler = {&b->policy, c->proxy, c->resolv, c->hosts};
 	if (policy_init(&b->policy, err) < 0 || set_policy(&b->policy, &c->policy, err) < 0)
@@ -192,7 +192,7 @@ static int make_parts(struct broker *b, const struct broker_config *c, const str
 	b->names = names_new(NAMES_MAX);
 	b->relays = b->base ? relays_new(b->base, c->bandwidth) : NULL;
 	b->reporter = b->base ? reporter_new(b->base, BROKER_FD) : NULL;
-	b->resolver = b->base ? resolver_new(b, has_ipv6(sockets, c->sockets)) : NULL;
+	b->resolver = b->base ? resolver_new(b, ipv6) : NULL;
 	b->resume = b->base ? evtimer_new(b->base, on_resume, b) : NULL;
 	b->library = b->base ? event_new(b->base, BROKER_FD, EV_READ | EV_PERSIST, on_library, b) : NULL;
 	if (!b->names || !b->relays || !b->reporter || !b->resolver || !b->resume || !b->library || event_priority_set(b->library, 0) < 0 ||
@@ -212,7 +212,7 @@ static int add_sockets(struct broker *b, const struct airlock_socket *sockets, s
 	return 0;
 }
 
-struct broker *broker_new(const struct broker_config *c, const struct airlock_socket *sockets, uint32_t connections,
+struct broker *broker_new(const struct broker_config *c, const struct airlock_socket *sockets, size_t socket_count, uint32_t connections,
                           struct cordon_error *err)
 {
 	struct broker *b = calloc(1, sizeof(*b));
@@ -226,7 +226,7 @@ struct broker *broker_new(const struct broker_config *c, const struct airlock_so
 	b->next_id = 1;
 	b->may_accept = BROKER_BURST;
 	b->filled_us = clock_us();
-	if (make_parts(b, c, sockets, err) == 0 && add_sockets(b, sockets, c->sockets, err) == 0)
+	if (make_parts(b, c, has_ipv6(sockets, socket_count), err) == 0 && add_sockets(b, sockets, socket_count, err) == 0)
 		return b;
 	broker_free(b);
 	return NULL;

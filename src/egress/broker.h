@@ -45,7 +45,7 @@ struct broker {
 };
 
 /* Takes the sockets over, and reads all files that will be needed. `connections`: as many as there can be descriptors for. */
-struct broker *broker_new(const struct broker_config *c, const struct airlock_socket *sockets, uint32_t connections,
+struct broker *broker_new(const struct broker_config *c, const struct airlock_socket *sockets, size_t socket_count, uint32_t connections,
                           struct cordon_error *err);
 /* Until the library is gone, and returns when everything that is open has been told of and closed. */
 void broker_run(struct broker *b);

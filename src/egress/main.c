@@ -13,39 +13,44 @@
 #include "egress/messages.h"
 #include "sandbox/wire.h"
 
-/* One message with sockets; *have counts those that are there. */
-static int receive_sockets(struct airlock_socket *sockets, size_t wanted, size_t *have, struct cordon_error *err)
+struct sockets {
+	struct airlock_socket items[AIRLOCK_SOCKETS_MAX];
+	size_t count;
+	bool whole; /* these are all */
+};
+
+/* One message with some of them. */
+static int receive_sockets(struct sockets *s, struct cordon_error *err)
 {
 	_cleanup_msg_ struct wire_msg msg = {0};
 	struct airlock_socket some[WIRE_MAX_FDS];
 	size_t count;
 	if (wire_recv(BROKER_FD, &msg, err) <= 0 || msg.type != WIRE_BROKER ||
-	    broker_sockets_decode(msg.body, msg.len, some, &count, err) < 0)
+	    broker_sockets_decode(msg.body, msg.len, some, &count, &s->whole, err) < 0)
 		return err_set(err, CORDON_ERR_SYSTEM, "the broker was not told its sockets");
-	if (count != msg.fd_count || *have + count > wanted)
+	if (count != msg.fd_count || s->count + count > AIRLOCK_SOCKETS_MAX)
 		return err_set(err, CORDON_ERR_INPUT, "sockets for the broker: %zu were told, %zu came", count, msg.fd_count);
 	for (size_t i = 0; i < count; i++) {
-		sockets[*have] = some[i];
-		sockets[(*have)++].fd = wire_take_fd(&msg, i);
+		s->items[s->count] = some[i];
+		s->items[s->count++].fd = wire_take_fd(&msg, i);
 	}
 	return 0;
 }
 
 static struct broker *start(const struct wire_msg *msg, struct cordon_error *err)
 {
-	struct airlock_socket sockets[AIRLOCK_SOCKETS_MAX];
+	struct sockets sockets = {0};
 	struct broker_config config;
-	size_t have = 0;
+	int r = 0;
 	if (msg->type != WIRE_BROKER || broker_config_decode(msg->body, msg->len, &config, err) < 0) {
 		err_set(err, CORDON_ERR_SYSTEM, "the broker was not told what to do");
 		return NULL;
 	}
 	const uint32_t most = config.connections ? MIN(config.connections, (uint32_t)BROKER_CONNECTIONS) : BROKER_CONNECTIONS;
 	const uint32_t connections = confine_descriptors(most);
-	while (have < config.sockets)
-		if (receive_sockets(sockets, config.sockets, &have, err) < 0)
-			break;
-	struct broker *b = have == config.sockets ? broker_new(&config, sockets, connections, err) : NULL;
+	while (r == 0 && !sockets.whole)
+		r = receive_sockets(&sockets, err);
+	struct broker *b = r == 0 ? broker_new(&config, sockets.items, sockets.count, connections, err) : NULL;
 	free(config.policy.items);
 	if (!b)
 		return NULL;

@@ -36,9 +36,11 @@ void broker_config_encode(const struct broker_config *c, struct buf *b)
 	wire_put_str(b, c->proxy);
 	wire_put_str(b, c->resolv);
 	wire_put_str(b, c->hosts);
+	wire_put_str(b, c->trust);
+	wire_put_str(b, c->authority.certificate);
+	wire_put_str(b, c->authority.key);
 	wire_put_u32(b, c->connections);
 	wire_put_u64(b, c->bandwidth);
-	wire_put_u32(b, c->sockets);
 }
 
 int broker_config_decode(const void *body, size_t len, struct broker_config *c, struct cordon_error *err)
@@ -49,43 +51,52 @@ int broker_config_decode(const void *body, size_t len, struct broker_config *c, 
 	c->proxy = wire_get_str(&r);
 	c->resolv = wire_get_str(&r);
 	c->hosts = wire_get_str(&r);
+	c->trust = wire_get_str(&r);
+	c->authority.certificate = wire_get_str(&r);
+	c->authority.key = wire_get_str(&r);
 	c->connections = wire_get_u32(&r);
 	c->bandwidth = wire_get_u64(&r);
-	c->sockets = wire_get_u32(&r);
-	if (wire_done(&r) && c->sockets <= AIRLOCK_SOCKETS_MAX)
+	if (wire_done(&r) && !c->authority.certificate == !c->authority.key)
 		return 0;
 	free(c->policy.items);
 	*c = (struct broker_config){0};
 	return malformed(err);
 }
 
-void broker_sockets_encode(const struct airlock_socket *s, size_t count, struct buf *b)
+void broker_authority_encode(const struct broker_authority *a, struct buf *b)
+{
+	wire_put_u32(b, BROKER_AUTHORITY);
+	wire_put_str(b, a->certificate);
+	wire_put_str(b, a->key);
+}
+
+int broker_authority_decode(const void *body, size_t len, struct broker_authority *a, struct cordon_error *err)
+{
+	struct wire_reader r = read_body(body, len, BROKER_AUTHORITY);
+	a->certificate = wire_get_str(&r);
+	a->key = wire_get_str(&r);
+	return wire_done(&r) && a->certificate && a->key ? 0 : malformed(err);
+}
+
+void broker_sockets_encode(const struct airlock_socket *s, size_t count, bool last, struct buf *b)
 {
 	wire_put_u32(b, BROKER_SOCKETS);
+	wire_put_u32(b, last);
 	wire_put_u32(b, (uint32_t)count);
-	for (size_t i = 0; i < count; i++) {
-		wire_put_u32(b, s[i].kind);
-		wire_put_u32(b, s[i].family);
-		wire_put_u32(b, s[i].port);
-	}
+	for (size_t i = 0; i < count; i++)
+		airlock_socket_put(b, &s[i]);
 }
 
-static bool socket_valid(uint32_t kind, uint32_t family, uint32_t port)
-{
-	return kind > 0 && kind < AIRLOCK_KIND_COUNT && (family == AF_INET || family == AF_INET6) && port > 0 && port <= UINT16_MAX;
-}
-
-int broker_sockets_decode(const void *body, size_t len, struct airlock_socket *out, size_t *count, struct cordon_error *err)
+int broker_sockets_decode(const void *body, size_t len, struct airlock_socket *out, size_t *count, bool *last, struct cordon_error *err)
 {
 	struct wire_reader r = read_body(body, len, BROKER_SOCKETS);
+	const uint32_t is_last = wire_get_u32(&r);
+	*last = is_last == 1;
 	*count = wire_get_count(&r, 3 * sizeof(uint32_t), WIRE_MAX_FDS);
-	for (size_t i = 0; i < *count; i++) {
-		uint32_t kind = wire_get_u32(&r), family = wire_get_u32(&r), port = wire_get_u32(&r);
-		if (!socket_valid(kind, family, port))
+	for (size_t i = 0; i < *count; i++)
+		if (!airlock_socket_get(&r, &out[i]))
 			r.bad = true;
-		out[i] = (struct airlock_socket){(uint16_t)kind, (uint16_t)family, (uint16_t)port, -1};
-	}
-	return wire_done(&r) && *count ? 0 : malformed(err);
+	return wire_done(&r) && *count && is_last <= 1 ? 0 : malformed(err);
 }
 
 void broker_event_encode(const struct broker_event *e, struct buf *b)
@@ -124,7 +135,8 @@ static bool is_printable(const char *text)
 static bool event_valid(const struct broker_event *e)
 {
 	static const char *const protocols[] = {"dns", "tls", "http", "tcp"};
-	static const char *const rules[] = {"network.outbound", "network.deny", "network.localhost", "network.name", "network.address"};
+	static const char *const rules[] = {"network.outbound", "network.inbound", "network.deny", "network.localhost",
+	                                    "network.name",     "network.address", "secrets"};
 	return e->target && is_printable(e->target) && is_one_of(protocols, ARRAY_SIZE(protocols), e->protocol) &&
 	       is_one_of(rules, ARRAY_SIZE(rules), e->rule) && is_printable(e->reason) && is_printable(e->address);
 }

@@ -2,8 +2,11 @@
 /*
  * What the library (lib/egress.h) and the broker say to each other, as WIRE_BROKER messages over the socket that the broker is started with:
  *
- *   library ── CONFIG, SOCKETS … ──▶ broker     (until all sockets that CONFIG announces are there)
- *   library ◀─ READY, or WIRE_ERROR ── broker
+ *   library ── CONFIG ──▶ broker
+ *   library ◀─ AUTHORITY ── broker              (if the policy has secrets: before the sandbox is made, which is to believe it)
+ *   library ── SECRETS … ──▶ broker             (if the policy has secrets: a pipe each, in its order, out of which the value comes)
+ *   library ── SOCKETS … ──▶ broker             (the last one says so)
+ *   library ◀─ READY ── broker                  (or WIRE_ERROR, at any time before it)
  *   library ◀─ EVENT … ── broker                (before the sandbox is answered: who sees a refusal knows that it is on record)
  *   library ── FRESH ──▶ broker                 (a command begins: its refusals are told, whatever was told before)
  *
@@ -18,15 +21,30 @@
 
 #define BROKER_FD 3 /* where the broker finds that socket */
 
-enum broker_message { BROKER_CONFIG = 1, BROKER_SOCKETS, BROKER_READY, BROKER_EVENT, BROKER_FRESH, BROKER_MESSAGE_COUNT };
+enum broker_message {
+	BROKER_CONFIG = 1,
+	BROKER_AUTHORITY,
+	BROKER_SECRETS,
+	BROKER_SOCKETS,
+	BROKER_READY,
+	BROKER_EVENT,
+	BROKER_FRESH,
+	BROKER_MESSAGE_COUNT,
+};
+
+/* By which the broker speaks for the hosts that secrets are for (egress/authority.h), and of which the sandbox gets the certificate: both in PEM. */
+struct broker_authority {
+	const char *certificate, *key; /* NULL: none */
+};
 
 struct broker_config {
 	struct string_list policy;  /* "KEY=VALUE" as policy_settings() makes them: network.* and secrets */
 	const char *proxy;          /* "http://[USER:PASSWORD@]HOST:PORT", by which the host itself gets out; NULL: directly */
 	const char *resolv, *hosts; /* files by which names are resolved; NULL: the host's */
-	uint32_t connections;       /* most at a time */
-	uint64_t bandwidth;         /* bytes per second, both ways together; 0: no limit */
-	uint32_t sockets;           /* how many follow */
+	const char *trust; /* a file of certificates that servers are verified by (PEM); NULL: the host's. Read only if there are secrets */
+	struct broker_authority authority; /* of an earlier broker of this sandbox */
+	uint32_t connections;              /* most at a time */
+	uint64_t bandwidth;                /* bytes per second, both ways together; 0: no limit */
 };
 
 enum broker_event_kind {
@@ -53,9 +71,11 @@ struct broker_event {
 void broker_config_encode(const struct broker_config *c, struct buf *b);
 /* Points into the body; c->policy.items is to be freed. */
 int broker_config_decode(const void *body, size_t len, struct broker_config *c, struct cordon_error *err);
-/* At most WIRE_MAX_FDS; the descriptors travel beside it. */
-void broker_sockets_encode(const struct airlock_socket *s, size_t count, struct buf *b);
-int broker_sockets_decode(const void *body, size_t len, struct airlock_socket *out, size_t *count, struct cordon_error *err);
+void broker_authority_encode(const struct broker_authority *a, struct buf *b);
+int broker_authority_decode(const void *body, size_t len, struct broker_authority *a, struct cordon_error *err); /* points into the body */
+/* At most WIRE_MAX_FDS, whose descriptors travel beside it; last: no more follow. */
+void broker_sockets_encode(const struct airlock_socket *s, size_t count, bool last, struct buf *b);
+int broker_sockets_decode(const void *body, size_t len, struct airlock_socket *out, size_t *count, bool *last, struct cordon_error *err);
 void broker_event_encode(const struct broker_event *e, struct buf *b);
 int broker_event_decode(const void *body, size_t len, struct broker_event *e, struct cordon_error *err); /* points into the body */
 /* Which message a body is; 0: none. */

@@ -14,19 +14,14 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "egress/messages.h"
+#include "lib/broker.h"
 #include "lib/context.h"
 #include "lib/events.h"
-#include "lib/program.h"
 #include "policy/host.h"
 
-#define PROGRAM "cordon-broker"
-#define HIGH_FD 10
-#define PATIENCE_MS 10000 /* for its first word */
-#define FAREWELL_MS 2000  /* for its last one */
-#define LIVES 5           /* that are begun within … */
+#define FAREWELL_MS 2000 /* for its last word */
+#define LIVES 5          /* that are begun within … */
 #define LIVES_US (60 * UINT64_C(1000000))
-#define CONNECTIONS 1000
 #define DRAINED_AT_ONCE 512 /* more than a socket's buffer holds */
 
 /* As long as its sandbox: whoever runs in that may be about to use it. */
@@ -41,17 +36,17 @@ struct egress {
 	struct cordon_error why; /* OVER, if it was not to be */
 	bool joined;             /* the sandbox is ready: its sockets are there */
 	bool ending;
-	bool unrecorded; /* something could not be written to the audit */
-	int sock;        /* to the broker, -1: none */
-	pid_t pid;
-	struct cordon_exec *running; /* linked by egress_next */
+	bool unrecorded;              /* something could not be written to the audit */
+	struct broker_process broker; /* that is up */
+	char *certificate, *key;      /* by which its brokers speak for others (struct broker_authority); NULL: not known yet */
+	struct cordon_exec *running;  /* linked by egress_next */
 };
 
 /* By the lock. Its number is its own until it is reaped, which is by the lock, too. */
 static void end_broker(const struct egress *g)
 {
-	if (g->pid > 0)
-		kill(g->pid, SIGKILL);
+	if (g->broker.pid > 0)
+		kill(g->broker.pid, SIGKILL);
 }
 
 /* ---- what it reports ----------------------------------------------------------------------------------------------------------- */
@@ -139,109 +134,17 @@ static void take_event(struct egress *g, const struct wire_msg *msg)
 /* By the lock: what it has said so far, but not without end. False: it has said its last word. */
 static bool drain(struct egress *g)
 {
-	struct pollfd p = {.fd = g->sock, .events = POLLIN};
-	for (int i = 0; i < DRAINED_AT_ONCE && g->sock >= 0 && poll(&p, 1, 0) > 0; i++) {
+	struct pollfd p = {.fd = g->broker.sock, .events = POLLIN};
+	for (int i = 0; i < DRAINED_AT_ONCE && g->broker.sock >= 0 && poll(&p, 1, 0) > 0; i++) {
 		_cleanup_msg_ struct wire_msg msg = {0};
-		if (wire_recv(g->sock, &msg, NULL) <= 0)
+		if (wire_recv(g->broker.sock, &msg, NULL) <= 0)
 			return false;
 		take_event(g, &msg);
 	}
-	return g->sock >= 0;
+	return g->broker.sock >= 0;
 }
 
 /* ---- its lives ------------------------------------------------------------------------------------------------------------------ */
-
-static const char *proxy_of_host(void)
-{
-	static const char *const names[] = {"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"};
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const char *value = getenv(names[i]);
-		if (value && *value)
-			return value;
-	}
-	return NULL;
-}
-
-/* The part of the policy that is the broker's business. */
-static int settings_of(const struct cordon_policy *p, struct strlist *out, struct cordon_error *err)
-{
-	static const char *const keys[] = {"network.outbound", "network.deny", "network.localhost", "secrets"};
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		if (policy_key_settings(p, policy_key_find(keys[i]), out, err) < 0)
-			return -1;
-	return 0;
-}
-
-static int send_config(struct egress *g, int sock, size_t sockets, struct cordon_error *err)
-{
-	_cleanup_buf_ struct buf body = {0};
-	struct strlist policy = {0};
-	int r = settings_of(&g->sandbox->policy, &policy, err);
-	const struct broker_config c = {.policy = {(const char **)(void *)policy.items, (uint32_t)policy.count},
-	                                .proxy = proxy_of_host(),
-	                                .resolv = getenv("CORDON_RESOLV_CONF"),
-	                                .hosts = getenv("CORDON_HOSTS"),
-	                                .connections = CONNECTIONS,
-	                                .sockets = (uint32_t)sockets};
-	broker_config_encode(&c, &body);
-	if (r == 0)
-		r = wire_send(sock, WIRE_BROKER, &body, NULL, 0, err);
-	strlist_free(&policy);
-	return r;
-}
-
-static int send_sockets(const struct airlock *a, int sock, struct cordon_error *err)
-{
-	_cleanup_buf_ struct buf body = {0};
-	int r = 0;
-	for (size_t i = 0, n; r == 0 && i < a->count; i += n) {
-		int fds[WIRE_MAX_FDS];
-		n = MIN(a->count - i, (size_t)WIRE_MAX_FDS);
-		for (size_t k = 0; k < n; k++)
-			fds[k] = a->sockets[i + k].fd;
-		body.len = 0;
-		broker_sockets_encode(a->sockets + i, n, &body);
-		r = wire_send(sock, WIRE_BROKER, &body, fds, n, err);
-	}
-	return r;
-}
-
-static int wait_ready(int sock, struct cordon_error *err)
-{
-	_cleanup_msg_ struct wire_msg msg = {0};
-	struct pollfd p = {.fd = sock, .events = POLLIN};
-	int r;
-	do
-		r = poll(&p, 1, PATIENCE_MS);
-	while (r < 0 && errno == EINTR);
-	if (r <= 0 || wire_recv(sock, &msg, err) <= 0)
-		return err_set(err, CORDON_ERR_SYSTEM, "the broker does not answer");
-	if (msg.type == WIRE_ERROR) {
-		error_decode(msg.body, msg.len, err);
-		return -1;
-	}
-	return broker_message_kind(msg.body, msg.len) == BROKER_READY
-	               ? 0
-	               : err_set(err, CORDON_ERR_SYSTEM, "unexpected answer from the broker");
-}
-
-static void reap(pid_t pid)
-{
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-}
-
-static int spawn(int theirs, pid_t *pid, struct cordon_error *err)
-{
-	char path[PATH_MAX];
-	_cleanup_fd_ int high = fcntl(theirs, F_DUPFD_CLOEXEC, HIGH_FD);
-	program_find(PROGRAM, path);
-	errno = high < 0 ? errno : program_spawn(path, PROGRAM, high, BROKER_FD, pid);
-	if (errno == 0)
-		return 0;
-	err_sys(err, "cannot start the broker, %s", path);
-	return err_hint(err, "`make install` puts it there");
-}
 
 /* The broker's program is being loaded while the sandbox is made. NULL: there will be no sandbox. */
 static const struct airlock *wait_joined(struct egress *g)
@@ -254,32 +157,51 @@ static const struct airlock *wait_joined(struct egress *g)
 	return joined ? &g->sandbox->state.airlock : NULL;
 }
 
-/* A broker that is up. */
-static int begin_life(struct egress *g, int *sock, pid_t *pid, struct cordon_error *err)
+/* All brokers of a sandbox have the one that its first one made: it is inside. */
+static int learn_authority(struct egress *g, const struct broker_process *b, struct cordon_error *err)
 {
-	int pair[2];
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(err, "socketpair");
-	int r = spawn(pair[1], pid, err);
-	close(pair[1]);
-	const struct airlock *a = r == 0 ? wait_joined(g) : NULL;
-	if (r == 0 &&
-	    (!a || send_config(g, pair[0], a->count, err) < 0 || send_sockets(a, pair[0], err) < 0 || wait_ready(pair[0], err) < 0)) {
-		kill(*pid, SIGKILL);
-		reap(*pid);
-		r = -1;
+	_cleanup_msg_ struct wire_msg msg = {0};
+	struct broker_authority a;
+	if (broker_receive_authority(b, &msg, &a, err) < 0)
+		return -1;
+	pthread_mutex_lock(&g->lock);
+	if (!g->certificate) {
+		g->key = strdup(a.key);
+		g->certificate = strdup(a.certificate);
 	}
-	if (r < 0)
-		close(pair[0]);
-	else
-		*sock = pair[0];
-	return r;
+	const bool known = g->certificate && g->key;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+	return known ? 0 : err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+}
+
+static int tell(struct egress *g, const struct broker_process *b, struct cordon_error *err)
+{
+	const struct cordon_policy *policy = &g->sandbox->policy;
+	const struct broker_authority known = {g->certificate, g->key}; /* set by this thread alone, once */
+	if (broker_send_config(b, policy, &known, err) < 0)
+		return -1;
+	if (policy->secrets.count && (learn_authority(g, b, err) < 0 || broker_send_secrets(b, g->sandbox->ctx->home, policy, err) < 0))
+		return -1;
+	const struct airlock *a = wait_joined(g);
+	return !a || broker_send_sockets(b, a->sockets, a->count, err) < 0 ? -1 : broker_wait_ready(b, err);
+}
+
+/* A broker that is up. */
+static int begin_life(struct egress *g, struct broker_process *b, struct cordon_error *err)
+{
+	if (broker_start(b, err) < 0)
+		return -1;
+	if (tell(g, b, err) == 0)
+		return 0;
+	broker_kill(b);
+	return -1;
 }
 
 /* Until it says nothing more. Then it has no reason to live, whatever it thinks. */
 static void live_life(struct egress *g)
 {
-	struct pollfd p = {.fd = g->sock, .events = POLLIN};
+	struct pollfd p = {.fd = g->broker.sock, .events = POLLIN};
 	siginfo_t info;
 	for (bool more = true; more;) {
 		poll(&p, 1, -1);
@@ -289,7 +211,7 @@ static void live_life(struct egress *g)
 			end_broker(g);
 		pthread_mutex_unlock(&g->lock);
 	}
-	while (waitid(P_PID, (id_t)g->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+	while (waitid(P_PID, (id_t)g->broker.pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
 		;
 }
 
@@ -313,27 +235,22 @@ static void set_state(struct egress *g, int state)
 static int one_life(struct egress *g)
 {
 	struct cordon_error why = {0};
-	int sock = -1;
-	pid_t pid = 0;
+	struct broker_process b = {.sock = -1};
 	pthread_mutex_unlock(&g->lock);
-	const int r = begin_life(g, &sock, &pid, &why);
+	const int r = begin_life(g, &b, &why);
 	pthread_mutex_lock(&g->lock);
 	if (r < 0) {
 		g->why = why;
 		return -1;
 	}
-	g->sock = sock;
-	g->pid = pid;
+	g->broker = b;
 	if (g->ending)
-		shutdown(sock, SHUT_WR);
+		shutdown(b.sock, SHUT_WR);
 	set_state(g, UP);
 	pthread_mutex_unlock(&g->lock);
 	live_life(g);
 	pthread_mutex_lock(&g->lock);
-	reap(g->pid);
-	g->pid = 0;
-	cleanup_fd(&g->sock);
-	g->sock = -1;
+	broker_kill(&g->broker);
 	return 0;
 }
 
@@ -383,7 +300,7 @@ static struct egress *new_egress(struct cordon_sandbox *s)
 	if (!g)
 		return NULL;
 	g->sandbox = s;
-	g->sock = -1;
+	g->broker.sock = -1;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->changed, NULL);
 	return g;
@@ -393,6 +310,10 @@ static void release(struct egress *g)
 {
 	pthread_cond_destroy(&g->changed);
 	pthread_mutex_destroy(&g->lock);
+	free(g->certificate);
+	if (g->key)
+		explicit_bzero(g->key, strlen(g->key));
+	free(g->key);
 	free(g);
 }
 
@@ -445,9 +366,26 @@ static struct egress *begin(struct cordon_sandbox *s, struct cordon_error *err)
 
 void egress_prepare(struct cordon_sandbox *s)
 {
-	struct egress *g = s->policy.network.outbound.count ? begin(s, NULL) : NULL;
+	struct egress *g = broker_needed(&s->policy) ? begin(s, NULL) : NULL;
 	if (g)
 		pthread_mutex_unlock(&g->lock);
+}
+
+int egress_authority(struct cordon_sandbox *s, const char **certificate, struct cordon_error *err)
+{
+	*certificate = NULL;
+	if (!s->policy.secrets.count)
+		return 0;
+	struct egress *g = begin(s, err);
+	if (!g)
+		return -1;
+	while (!g->certificate && g->state == STARTING)
+		pthread_cond_wait(&g->changed, &g->lock);
+	*certificate = g->certificate;
+	if (!g->certificate && err)
+		*err = g->why;
+	pthread_mutex_unlock(&g->lock);
+	return *certificate ? 0 : -1;
 }
 
 /* What others were refused a moment ago, this one is to be told of, too. A broker that is gone is noticed elsewhere. */
@@ -455,14 +393,14 @@ static void say_fresh(const struct egress *g)
 {
 	_cleanup_buf_ struct buf body = {0};
 	wire_put_u32(&body, BROKER_FRESH);
-	if (g->sock >= 0)
-		wire_send(g->sock, WIRE_BROKER, &body, NULL, 0, NULL);
+	if (g->broker.sock >= 0)
+		wire_send(g->broker.sock, WIRE_BROKER, &body, NULL, 0, NULL);
 }
 
 int egress_enter(struct cordon_exec *e, struct cordon_error *err)
 {
 	struct cordon_sandbox *s = e->sandbox;
-	if (s->policy.network.outbound.count == 0)
+	if (!broker_needed(&s->policy))
 		return 0;
 	struct egress *g = sandbox_ready(s, err) < 0 ? NULL : begin(s, err);
 	if (!g)
@@ -518,8 +456,8 @@ static void say_farewell(struct egress *g)
 	until.tv_sec += FAREWELL_MS / 1000;
 	g->ending = true;
 	pthread_cond_broadcast(&g->changed);
-	if (g->sock >= 0)
-		shutdown(g->sock, SHUT_WR); /* it says what there is to say, and ends */
+	if (g->broker.sock >= 0)
+		shutdown(g->broker.sock, SHUT_WR); /* it says what there is to say, and ends */
 	while (g->state != OVER && pthread_cond_timedwait(&g->changed, &g->lock, &until) == 0)
 		;
 	if (g->state != OVER)

@@ -13,6 +13,12 @@
 /* A sandbox is about to be made: the broker may get ready meanwhile. Nothing to do where the policy lets nobody out; what fails is told by egress_enter(). */
 void egress_prepare(struct cordon_sandbox *s);
 
+/*
+ * Where the policy has secrets: the certificate (PEM) that programs in the sandbox must believe, to be known before it is made. It stays until egress_free(); NULL: there
+ * is none to be had.
+ */
+int egress_authority(struct cordon_sandbox *s, const char **certificate, struct cordon_error *err);
+
 /* Before a command starts: its sandbox is ready, and the broker runs. */
 int egress_enter(struct cordon_exec *e, struct cordon_error *err);
 /* The command is over, or was not started: what it was refused is among its denials. May be called more than once. */

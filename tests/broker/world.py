@@ -17,7 +17,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 MAGIC = 0x434F5231
 NO_STRING = 0xFFFFFFFF
-CONFIG, SOCKETS, READY, EVENT = 1, 2, 3, 4
+CONFIG, AUTHORITY, SECRETS, SOCKETS, READY, EVENT = range(1, 7)
 DNS_UDP, DNS_TCP, PORT = 1, 2, 3
 KINDS = {1: "denied", 2: "opened", 3: "closed", 4: "failed"}
 PUBLIC4, PUBLIC6, SILENT6 = "93.184.216.", "2a00:1450::", "2a00:dead::"
@@ -95,10 +95,10 @@ def take_string(body, at):
     return body[at + 4 : at + 4 + n - 1].decode(), at + 4 + n
 
 
-def config_body(policy, proxy, resolv, hosts, connections, bandwidth, sockets):
+def config_body(policy, proxy, resolv, hosts, connections, bandwidth):
     body = struct.pack("<II", CONFIG, len(policy)) + b"".join(put_string(p) for p in policy)
-    body += put_string(proxy) + put_string(resolv) + put_string(hosts)
-    return body + struct.pack("<IQI", connections, bandwidth, sockets)
+    body += put_string(proxy) + put_string(resolv) + put_string(hosts) + 3 * put_string(None)
+    return body + struct.pack("<IQ", connections, bandwidth)
 
 
 def take_event(body):
@@ -132,10 +132,10 @@ class Broker:
         self.process = world.call_outside(lambda: spawn(program, theirs, inherited))
         theirs.close()
         policy = ["clear=network.outbound", "clear=network.deny"] + [f"network.outbound={r}" for r in rules] + [f"network.deny={d}" for d in deny]
-        self.send(config_body(policy, proxy, resolv, hosts_file, connections, bandwidth, len(self.sockets)))
+        self.send(config_body(policy, proxy, resolv, hosts_file, connections, bandwidth))
         for i in range(0, len(self.sockets), 8):
             some = self.sockets[i : i + 8]
-            body = struct.pack("<II", SOCKETS, len(some)) + b"".join(struct.pack("<III", *s[:3]) for s in some)
+            body = struct.pack("<III", SOCKETS, i + 8 >= len(self.sockets), len(some)) + b"".join(struct.pack("<III", *s[:3]) for s in some)
             self.send(body, [s[3].fileno() for s in some])
         self.events, self.changed = [], threading.Condition()
         self.ended = False

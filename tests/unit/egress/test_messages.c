@@ -24,7 +24,8 @@ static const struct broker_config sample_config = {.policy = {settings, ARRAY_SI
                                                    .resolv = "/etc/resolv.conf",
                                                    .connections = 1000,
                                                    .bandwidth = (uint64_t)5 << 32,
-                                                   .sockets = AIRLOCK_SOCKETS_MAX};
+                                                   .trust = "/etc/ssl/cert.pem",
+                                                   .authority = {"certificate", "key"}};
 
 static const struct airlock_socket sample_sockets[] = {
 	{AIRLOCK_DNS_UDP, AF_INET, 53, 3}, {AIRLOCK_DNS_TCP, AF_INET6, 53, 4}, {AIRLOCK_PORT, AF_INET, 65535, 5}};
@@ -56,7 +57,9 @@ static void test_config_arrives_as_it_was_sent(void **state)
 	assert_null(c.hosts);
 	assert_int_equal(c.connections, 1000);
 	assert_true(c.bandwidth == sample_config.bandwidth);
-	assert_int_equal(c.sockets, AIRLOCK_SOCKETS_MAX);
+	assert_string_equal(c.trust, sample_config.trust);
+	assert_string_equal(c.authority.certificate, "certificate");
+	assert_string_equal(c.authority.key, "key");
 	free(c.policy.items);
 }
 
@@ -65,10 +68,12 @@ static void test_sockets_arrive_as_they_were_sent(void **state)
 	_cleanup_buf_ struct buf b = {0};
 	struct airlock_socket out[WIRE_MAX_FDS];
 	size_t count;
+	bool last;
 	(void)state;
-	broker_sockets_encode(sample_sockets, ARRAY_SIZE(sample_sockets), &b);
+	broker_sockets_encode(sample_sockets, ARRAY_SIZE(sample_sockets), true, &b);
 	assert_int_equal(broker_message_kind(b.data, b.len), BROKER_SOCKETS);
-	assert_int_equal(broker_sockets_decode(b.data, b.len, out, &count, NULL), 0);
+	assert_int_equal(broker_sockets_decode(b.data, b.len, out, &count, &last, NULL), 0);
+	assert_true(last);
 	assert_int_equal(count, ARRAY_SIZE(sample_sockets));
 	for (size_t i = 0; i < count; i++) {
 		assert_int_equal(out[i].kind, sample_sockets[i].kind);
@@ -98,14 +103,16 @@ static void test_event_arrives_as_it_was_sent(void **state)
 
 /* ---- hostile bytes ---- */
 
-enum sort { SORT_CONFIG, SORT_SOCKETS, SORT_EVENT, SORTS };
+enum sort { SORT_CONFIG, SORT_AUTHORITY, SORT_SOCKETS, SORT_EVENT, SORTS };
 
 static void encode(enum sort s, struct buf *b)
 {
 	if (s == SORT_CONFIG)
 		broker_config_encode(&sample_config, b);
+	else if (s == SORT_AUTHORITY)
+		broker_authority_encode(&sample_config.authority, b);
 	else if (s == SORT_SOCKETS)
-		broker_sockets_encode(sample_sockets, ARRAY_SIZE(sample_sockets), b);
+		broker_sockets_encode(sample_sockets, ARRAY_SIZE(sample_sockets), false, b);
 	else
 		broker_event_encode(&sample_event, b);
 }
@@ -117,13 +124,15 @@ static int decode(enum sort s, const void *body, size_t len, struct cordon_error
 	struct airlock_socket sockets[WIRE_MAX_FDS];
 	struct broker_event e;
 	size_t count;
+	bool last;
 	char *copy = malloc(len ? len : 1);
 	assert_non_null(copy);
 	if (len)
 		memcpy(copy, body, len);
-	int r = s == SORT_CONFIG    ? broker_config_decode(copy, len, &c, err)
-	        : s == SORT_SOCKETS ? broker_sockets_decode(copy, len, sockets, &count, err)
-	                            : broker_event_decode(copy, len, &e, err);
+	int r = s == SORT_CONFIG      ? broker_config_decode(copy, len, &c, err)
+	        : s == SORT_AUTHORITY ? broker_authority_decode(copy, len, &c.authority, err)
+	        : s == SORT_SOCKETS   ? broker_sockets_decode(copy, len, sockets, &count, &last, err)
+	                              : broker_event_decode(copy, len, &e, err);
 	if (r == 0 && s == SORT_CONFIG)
 		free(c.policy.items);
 	free(copy);
@@ -164,8 +173,8 @@ static void test_a_message_of_another_kind_is_an_error(void **state)
 	}
 	assert_int_equal(broker_message_kind("", 0), 0);
 	assert_int_equal(broker_message_kind("\xff\xff\xff\xff", 4), 0);
-	assert_int_equal(broker_message_kind("\x03\0\0", 3), 0);
-	assert_int_equal(broker_message_kind("\x03\0\0\0", 4), BROKER_READY);
+	assert_int_equal(broker_message_kind("\x05\0\0", 3), 0);
+	assert_int_equal(broker_message_kind("\x05\0\0\0", 4), BROKER_READY);
 }
 
 /* Any byte may be anything: it is decoded or refused, and nothing is read that is not there (see decode()). */
@@ -199,14 +208,14 @@ static void test_sockets_that_cannot_be_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		_cleanup_buf_ struct buf b = {0};
-		broker_sockets_encode(&wrong[i], 1, &b);
+		broker_sockets_encode(&wrong[i], 1, true, &b);
 		assert_int_equal(decode(SORT_SOCKETS, b.data, b.len, NULL), -1);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
 		many[i] = sample_sockets[0];
-	broker_sockets_encode(many, ARRAY_SIZE(many), &more);
+	broker_sockets_encode(many, ARRAY_SIZE(many), true, &more);
 	assert_int_equal(decode(SORT_SOCKETS, more.data, more.len, NULL), -1);
-	broker_sockets_encode(many, 0, &none);
+	broker_sockets_encode(many, 0, true, &none);
 	assert_int_equal(decode(SORT_SOCKETS, none.data, none.len, NULL), -1);
 }
 
@@ -234,12 +243,12 @@ static void test_events_that_cannot_be_are_refused(void **state)
 	}
 }
 
-static void test_more_sockets_than_an_airlock_has_are_refused(void **state)
+static void test_half_an_authority_is_refused(void **state)
 {
 	struct broker_config c = sample_config;
 	_cleanup_buf_ struct buf b = {0};
 	(void)state;
-	c.sockets = AIRLOCK_SOCKETS_MAX + 1;
+	c.authority.key = NULL;
 	broker_config_encode(&c, &b);
 	assert_int_equal(decode(SORT_CONFIG, b.data, b.len, NULL), -1);
 }
@@ -255,7 +264,7 @@ int main(void)
 		cmocka_unit_test(test_changed_bytes_are_decoded_or_refused),
 		cmocka_unit_test(test_sockets_that_cannot_be_are_refused),
 		cmocka_unit_test(test_events_that_cannot_be_are_refused),
-		cmocka_unit_test(test_more_sockets_than_an_airlock_has_are_refused),
+		cmocka_unit_test(test_half_an_authority_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/broker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/util.h"
+#include "lib/program.h"
+#include "policy/maps.h"
+#include "secrets/store.h"
+
+#define PROGRAM "cordon-broker"
+#define HIGH_FD 10
+#define PATIENCE_MS 10000 /* for a word that is expected of it */
+#define CONNECTIONS 1000
+
+bool broker_needed(const struct cordon_policy *policy)
+{
+	return policy->network.outbound.count > 0;
+}
+
+/* ---- the process ---------------------------------------------------------------------------------------------------------------- */
+
+static int spawn(int theirs, pid_t *pid, struct cordon_error *err)
+{
+	char path[PATH_MAX];
+	_cleanup_fd_ int high = fcntl(theirs, F_DUPFD_CLOEXEC, HIGH_FD);
+	program_find(PROGRAM, path);
+	errno = high < 0 ? errno : program_spawn(path, PROGRAM, high, BROKER_FD, pid);
+	if (errno == 0)
+		return 0;
+	err_sys(err, "cannot start the broker, %s", path);
+	return err_hint(err, "`make install` puts it there");
+}
+
+int broker_start(struct broker_process *b, struct cordon_error *err)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(err, "socketpair");
+	int r = spawn(pair[1], &b->pid, err);
+	close(pair[1]);
+	if (r == 0)
+		b->sock = pair[0];
+	else
+		close(pair[0]);
+	return r;
+}
+
+void broker_kill(struct broker_process *b)
+{
+	kill(b->pid, SIGKILL);
+	while (waitpid(b->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close(b->sock);
+	*b = (struct broker_process){.sock = -1};
+}
+
+/* ---- what it is told ------------------------------------------------------------------------------------------------------------ */
+
+static const char *first_of(const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *value = getenv(names[i]);
+		if (value && *value)
+			return value;
+	}
+	return NULL;
+}
+
+/* The part of the policy that is the broker's business. */
+static int settings_of(const struct cordon_policy *p, struct strlist *out, struct cordon_error *err)
+{
+	static const char *const keys[] = {"network.outbound", "network.deny", "network.localhost", "secrets"};
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (policy_key_settings(p, policy_key_find(keys[i]), out, err) < 0)
+			return -1;
+	return 0;
+}
+
+int broker_send_config(const struct broker_process *b, const struct cordon_policy *policy, const struct broker_authority *authority,
+                       struct cordon_error *err)
+{
+	static const char *const proxies[] = {"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"};
+	_cleanup_buf_ struct buf body = {0};
+	struct strlist settings = {0};
+	int r = settings_of(policy, &settings, err);
+	const struct broker_config c = {.policy = {(const char **)(void *)settings.items, (uint32_t)settings.count},
+	                                .proxy = first_of(proxies, ARRAY_SIZE(proxies)),
+	                                .resolv = getenv("CORDON_RESOLV_CONF"),
+	                                .hosts = getenv("CORDON_HOSTS"),
+	                                .trust = getenv("SSL_CERT_FILE"),
+	                                .authority = authority ? *authority : (struct broker_authority){0},
+	                                .connections = CONNECTIONS};
+	broker_config_encode(&c, &body);
+	if (r == 0)
+		r = wire_send(b->sock, WIRE_BROKER, &body, NULL, 0, err);
+	strlist_free(&settings);
+	return r;
+}
+
+/* The broker reads while this writes: more than a pipe holds is not there, but less may be allowed to be in one. */
+static int send_value(const struct broker_process *b, const struct secret *value, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	int pipe[2];
+	if (pipe2(pipe, O_CLOEXEC) < 0)
+		return err_sys(err, "pipe");
+	wire_put_u32(&body, BROKER_SECRETS);
+	int r = wire_send(b->sock, WIRE_BROKER, &body, &pipe[0], 1, err);
+	close(pipe[0]);
+	if (r == 0 && fs_write_full(pipe[1], value->data, value->len) < 0)
+		r = err_sys(err, "cannot hand a secret to the broker");
+	close(pipe[1]);
+	return r;
+}
+
+int broker_send_secrets(const struct broker_process *b, const char *home, const struct cordon_policy *policy, struct cordon_error *err)
+{
+	for (size_t i = 0; i < policy->secrets.count; i++) {
+		_cleanup_secret_ struct secret value = {0};
+		if (secrets_resolve(home, maplist_item(&policy->secrets, &map_secret, i), &value, err) < 0 ||
+		    send_value(b, &value, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int broker_send_sockets(const struct broker_process *b, const struct airlock_socket *sockets, size_t count, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	int r = 0;
+	for (size_t i = 0, n; r == 0 && i < count; i += n) {
+		int fds[WIRE_MAX_FDS];
+		n = MIN(count - i, (size_t)WIRE_MAX_FDS);
+		for (size_t k = 0; k < n; k++)
+			fds[k] = sockets[i + k].fd;
+		body.len = 0;
+		broker_sockets_encode(sockets + i, n, i + n == count, &body);
+		r = wire_send(b->sock, WIRE_BROKER, &body, fds, n, err);
+	}
+	return r;
+}
+
+/* ---- its answers ---------------------------------------------------------------------------------------------------------------- */
+
+static int wait_word(const struct broker_process *b, enum broker_message kind, struct wire_msg *msg, struct cordon_error *err)
+{
+	struct pollfd p = {.fd = b->sock, .events = POLLIN};
+	int r;
+	do
+		r = poll(&p, 1, PATIENCE_MS);
+	while (r < 0 && errno == EINTR);
+	if (r <= 0 || wire_recv(b->sock, msg, err) <= 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "the broker does not answer");
+	if (msg->type == WIRE_ERROR) {
+		error_decode(msg->body, msg->len, err);
+		return -1;
+	}
+	return broker_message_kind(msg->body, msg->len) == kind ? 0 : err_set(err, CORDON_ERR_SYSTEM, "unexpected answer from the broker");
+}
+
+int broker_receive_authority(const struct broker_process *b, struct wire_msg *msg, struct broker_authority *out, struct cordon_error *err)
+{
+	return wait_word(b, BROKER_AUTHORITY, msg, err) < 0 ? -1 : broker_authority_decode(msg->body, msg->len, out, err);
+}
+
+int broker_wait_ready(const struct broker_process *b, struct cordon_error *err)
+{
+	_cleanup_msg_ struct wire_msg msg = {0};
+	return wait_word(b, BROKER_READY, &msg, err);
+}
