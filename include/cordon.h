@@ -48,6 +48,7 @@ struct cordon;
 struct cordon_policy;
 struct cordon_sandbox;
 struct cordon_exec;
+struct cordon_denial;
 
 /* ---- errors ------------------------------------------------------------------------------------------------------------------ */
 
@@ -210,6 +211,8 @@ struct cordon_exec_options {
 	const char *language; /* "python", "javascript", "typescript", "ruby", "bash" */
 	const void *code;
 	size_t code_len;
+	/* Called as on_output is, with what the command is refused, as soon as it is known: what the result will list, in that order. */
+	void (*on_denial)(void *user, const struct cordon_denial *denial);
 };
 
 struct cordon_usage {

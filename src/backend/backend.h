@@ -21,7 +21,8 @@ struct backend_sandbox {
 	int seed;                  /* the host directory that the workspace started from, -1: none */
 	bool ready;                /* set-up is known to have succeeded */
 	struct airlock airlock;    /* the sockets that lead out of it, once it is ready */
-	int trees[2];              /* /app and /home/user of one that was started with layers, as it sees them; -1: none */
+	const char *authority; /* set before start(): a certificate that programs inside are to believe (PEM), the caller's; NULL: none */
+	int trees[2];          /* /app and /home/user of one that was started with layers, as it sees them; -1: none */
 };
 
 /* The stacks of layers that a sandbox stands on (enum layered_item); no items: that tree stays as it is. */
@@ -53,6 +54,8 @@ struct backend {
 	int (*freeze)(struct cordon *ctx, struct backend_sandbox *s, bool frozen, struct cordon_error *err);
 	int (*ready)(struct backend_sandbox *s, struct cordon_error *err);
 	int (*exec)(struct backend_sandbox *s, const struct backend_exec *e, struct cordon_error *err);
+	/* Gives init the socket by which the broker asks for sockets (sandbox/init_door.c), in place of an earlier one. Does not wait. */
+	int (*door)(struct backend_sandbox *s, int sock, struct cordon_error *err);
 	/* signo 0 ends the whole tree; sock is the library's end of the exec's socket. */
 	int (*signal)(struct backend_sandbox *s, int sock, int signo, struct cordon_error *err);
 	/* Ends whatever runs; what is needed to read results stays until release(). */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/util.h"
 #include "sandbox/landlock.h"
 
@@ -86,6 +87,10 @@ static const char *const top_dirs[] = {"bin", "sbin", "lib", "lib32", "lib64", "
 /* What programs look for in /etc and what holds no secret: links are taken over, directories bound, small files copied. */
 static const char *const etc_links[] = {"localtime", "os-release"};
 static const char *const etc_dirs[] = {"/etc/alternatives", "/etc/ssl/certs"};
+#define BUNDLE \
+	"etc/ssl/certs/ca-certificates.crt" /* of certificates: all that OpenSSL, GnuTLS and Go believe on the systems that have it */
+#define BUNDLE_MAX ((size_t)4 << 20)
+#define READ_SIZE ((size_t)256 << 10)
 static const char *const etc_files[] = {"/etc/protocols", "/etc/services", "/etc/ssl/openssl.cnf"};
 
 static const struct {
@@ -217,4 +222,50 @@ void image_host_plan(struct plan *p, const char *hostname, const char *resolver,
 	plan_op(p, OP_DIR, "home", NULL, 0);
 	plan_rule(p, "/home/user", LANDLOCK_RWX);
 	plan_rule(p, "/app", LANDLOCK_RWX);
+}
+
+/* ---- whom to believe --------------------------------------------------------------------------------------------------------- */
+
+/* The image's file of certificates, by its path inside, if there is one; then the certificate. */
+static char *bundle_with(const char *certificate, size_t *len, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf all = {.cap = BUNDLE_MAX};
+	_cleanup_fd_ int fd = fs_open(AT_FDCWD, "/" BUNDLE, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, FS_ANYWHERE);
+	struct stat st;
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+		err_set(err, CORDON_ERR_SYSTEM, "/" BUNDLE " is not a file");
+		return NULL;
+	}
+	for (ssize_t n = fd < 0 ? 0 : 1; n > 0;) {
+		void *room = buf_reserve(&all, READ_SIZE);
+		n = room ? read(fd, room, READ_SIZE) : 0;
+		if (n < 0) {
+			err_sys(err, "cannot read /" BUNDLE);
+			return NULL;
+		}
+		all.len += (size_t)n;
+	}
+	buf_addf(&all, "%s%s", all.len ? "\n" : "", certificate);
+	*len = all.len;
+	char *text = all.failed ? NULL : buf_steal(&all);
+	if (!text)
+		err_set(err, CORDON_ERR_SYSTEM, "/" BUNDLE " is too large, or there is no memory");
+	return text;
+}
+
+int image_host_trust(struct plan *p, const char *certificate, struct cordon_error *err)
+{
+	size_t len;
+	char *all = bundle_with(certificate, &len, err);
+	if (!all)
+		return -1;
+	if (!plan_keep(p, all))
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	plan_op(p, OP_DIR, "etc/ssl/cordon", NULL, 0);
+	add_file(p, &POLICY_AUTHORITY_INSIDE[1], plan_string(p, certificate));
+	struct setup_op *op = plan_op(p, OP_FILE, &POLICY_TRUST_INSIDE[1], NULL, 0);
+	op->data = all;
+	op->data_len = len;
+	plan_op(p, OP_COVER, BUNDLE, &POLICY_TRUST_INSIDE[1], OP_OPTIONAL);
+	return 0;
 }

@@ -32,4 +32,10 @@ const char *plan_string(struct plan *p, const char *s);
 /* Everything but workspace, mounts and files of the user. resolver: /etc/resolv.conf; uid, gid: of the user inside, for /etc/passwd. */
 void image_host_plan(struct plan *p, const char *hostname, const char *resolver, uint32_t uid, uint32_t gid);
 
+/*
+ * After it, for a policy with secrets: those whom programs inside believe are the image's own and this one (a certificate, PEM). The file that most look at has it, and
+ * POLICY_TRUST_INSIDE.
+ */
+int image_host_trust(struct plan *p, const char *certificate, struct cordon_error *err);
+
 #endif

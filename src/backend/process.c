@@ -2,6 +2,7 @@
 /* The process backend: namespaces, Landlock, seccomp and cgroups of the host's own kernel, through the launcher. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -363,7 +364,7 @@ static void plan_home(struct plan *p, const struct backend_layers *layers)
 }
 
 static int draft_sandbox(struct draft *d, struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
-                         const struct backend_layers *layers, struct cordon_error *err)
+                         const struct backend_layers *layers, const char *authority, struct cordon_error *err)
 {
 	struct sandbox_spec *spec = &d->spec;
 	if (parse_user(o->user, &spec->uid, &spec->gid, err) < 0 || check_hostname(spec->hostname, err) < 0)
@@ -373,6 +374,8 @@ static int draft_sandbox(struct draft *d, struct cordon *ctx, const struct cordo
 	if (airlock_plan(policy, &spec->airlock, err) < 0)
 		return -1;
 	image_host_plan(&d->plan, spec->hostname, airlock_resolver(&spec->airlock), uid, gid);
+	if (authority && image_host_trust(&d->plan, authority, err) < 0)
+		return -1;
 	plan_home(&d->plan, layers);
 	if (strlist_copy(&d->read, &policy->mounts_read, err) < 0 || plan_workspace(&d->plan, o, layers, &d->read, err) < 0 ||
 	    plan_user_parts(&d->plan, o, err) < 0 || permit_plan(&d->plan, policy, ctx->home, false, &spec->flags, err) < 0)
@@ -399,7 +402,7 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 #ifdef CORDON_TEST_HOOKS
 	d.spec.weaken = weakened();
 #endif
-	*out = (struct backend_sandbox){.control = -1, .seed = -1, .trees = {-1, -1}};
+	*out = (struct backend_sandbox){.control = -1, .seed = -1, .authority = out->authority, .trees = {-1, -1}};
 	memset(out->fds, -1, sizeof(out->fds));
 	if (o->workspace)
 		out->seed = open(o->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -410,7 +413,7 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 		err_hint(err, "this version has one image: host");
 		return -1;
 	}
-	int r = draft_sandbox(&d, ctx, policy, o, layers, err);
+	int r = draft_sandbox(&d, ctx, policy, o, layers, out->authority, err);
 	if (r == 0) {
 		sandbox_spec_encode(&d.spec, &body);
 		out->control = request(ctx, WIRE_CREATE, &body, err);
@@ -511,6 +514,15 @@ static int process_probe(struct cordon_error *err)
 	return 0;
 }
 
+/* While it can be written to there is room for a word, whoever else has one to say. */
+static int process_door(struct backend_sandbox *s, int sock, struct cordon_error *err)
+{
+	struct pollfd p = {.fd = s->control, .events = POLLOUT};
+	if (poll(&p, 1, 0) <= 0)
+		return err_set(err, CORDON_ERR_SYSTEM, "the sandbox does not listen");
+	return wire_send(s->control, WIRE_DOOR, NULL, &sock, 1, err);
+}
+
 const struct backend backend_process = {
 	.name = "process",
 	.probe = process_probe,
@@ -519,6 +531,7 @@ const struct backend backend_process = {
 	.freeze = process_freeze,
 	.ready = process_ready,
 	.exec = process_exec,
+	.door = process_door,
 	.signal = process_signal,
 	.stop = process_stop,
 	.release = process_release,

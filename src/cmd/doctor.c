@@ -171,6 +171,7 @@ int cmd_doctor(int argc, char **argv)
 	report = (struct report){.ok = true};
 	doctor_open(&doctor);
 	run_checks(&doctor, doctor_kernel_checks, &report);
+	run_checks(&doctor, doctor_network_checks, &report);
 	run_checks(&doctor, doctor_host_checks, &report);
 	doctor_close(&doctor);
 	if (!flags.json)

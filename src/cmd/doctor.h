@@ -50,11 +50,15 @@ struct check {
 	const char *about;
 };
 
-extern const struct check doctor_kernel_checks[]; /* doctor_checks.c: what the kernel offers; ends with a row without name */
-extern const struct check doctor_host_checks[];   /* doctor_host.c: limits, files, and sandboxes as a whole; likewise */
+extern const struct check doctor_kernel_checks[];  /* doctor_checks.c: what the kernel offers; ends with a row without name */
+extern const struct check doctor_network_checks[]; /* doctor_network.c: the way out; likewise */
+extern const struct check doctor_host_checks[];    /* doctor_host.c: limits, files, and sandboxes as a whole; likewise */
 
 void doctor_open(struct doctor *d);
 void doctor_close(struct doctor *d);
+
+/* A command that does nothing, in a sandbox of its own, under the default policy with this on top. 0 if it succeeded. */
+int doctor_run_with(struct doctor *d, const char *key, const char *value, struct cordon_error *err);
 
 void found(struct finding *f, enum check_status status, const char *by, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void found_fix(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

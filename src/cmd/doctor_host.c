@@ -151,8 +151,9 @@ static int run_in(struct cordon_sandbox *s, const char *const *argv, struct tria
 	return r;
 }
 
-/* One command in a sandbox of its own, under the default policy. 0 if it succeeded. */
-static int run_sandboxed(struct doctor *d, const char *workspace, const char *const *argv, struct trial *out, struct cordon_error *err)
+/* One command in a sandbox of its own, under the default policy, with one key (or NULL) set. 0 if it succeeded. */
+static int run_set(struct doctor *d, const char *workspace, const char *key, const char *value, const char *const *argv, struct trial *out,
+                   struct cordon_error *err)
 {
 	const struct cordon_sandbox_options options = {.size = sizeof(options), .workspace = workspace};
 	struct cordon_policy *policy = cordon_policy_new();
@@ -165,12 +166,25 @@ static int run_sandboxed(struct doctor *d, const char *workspace, const char *co
 		*err = d->ctx_error;
 	else if (!policy)
 		err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-	else if (cordon_sandbox_create(d->ctx, policy, &options, &s, err) == 0)
+	else if ((!key || cordon_policy_set(policy, key, value, err) == 0) && cordon_sandbox_create(d->ctx, policy, &options, &s, err) == 0)
 		r = run_in(s, argv, out, err);
 	out->ms = now_ms() - start;
 	cordon_sandbox_destroy(s);
 	cordon_policy_free(policy);
 	return r;
+}
+
+static int run_sandboxed(struct doctor *d, const char *workspace, const char *const *argv, struct trial *out, struct cordon_error *err)
+{
+	return run_set(d, workspace, NULL, NULL, argv, out, err);
+}
+
+int doctor_run_with(struct doctor *d, const char *key, const char *value, struct cordon_error *err)
+{
+	static const char *const argv[] = {"/bin/true", NULL};
+	struct trial t;
+
+	return run_set(d, NULL, key, value, argv, &t, err);
 }
 
 static void failed(struct finding *f, const struct cordon_error *err)

@@ -48,7 +48,7 @@ const struct option_def exec_options[] = {
 	 .help = "pass standard input on even if it is a terminal"},
 	{.name = "tty", .letter = 't', .offset = OPTION(run.tty), .help = "give the command a terminal"},
 	{.name = "json", .offset = OPTION(run.json), .help = "print one JSON object with output, usage and changes at the end"},
-	{.name = "events", .offset = OPTION(run.events), .help = "print a line of JSON per event: start, stdout, stderr, end"},
+	{.name = "events", .offset = OPTION(run.events), .help = "print a line of JSON per event: start, stdout, stderr, denial, end"},
 	{.name = "result", .argument = "FILE", .offset = OPTION(run.result), .complete = COMPLETE_FILE,
 	 .help = "write the JSON object to FILE; stdout stays live"},
 	{.name = "quiet", .offset = OPTION(run.quiet), .help = "no remarks, only errors"},
@@ -363,7 +363,7 @@ static int show(struct exec *x, const char *sandbox, struct keeper_exec *e, bool
 	bool raw = o->interactive && o->tty && mode == RUN_OUTPUT_LIVE && isatty(STDIN_FILENO);
 
 	if (run_io_begin(&x->io, mode, feed, o->tty, err) < 0 ||
-	    (o->events && run_start_event(&x->io, sandbox, x->program.argv, err) < 0) || (raw && run_io_raw(&x->io, err) < 0))
+	    (o->events && run_start_event(&x->io, sandbox, x->program.argv, NULL, err) < 0) || (raw && run_io_raw(&x->io, err) < 0))
 		return -1;
 	if (run_io_pump(&x->io, &through_keeper, e, err) < 0) {
 		run_io_flush(&x->io);
@@ -404,6 +404,7 @@ static int start_and_show(struct exec *x, const char *home, const struct box *b,
 		.request = &d->request,
 		.keep_output = x->o.run.json || x->o.run.result,
 		.on_output = run_io_output,
+		.on_denial = run_io_denial,
 		.user = &x->io,
 		.waiting = say_waiting,
 		.waiting_user = x,

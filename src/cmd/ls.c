@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "base/util.h"
+#include "cmd/published.h"
 #include "cmd/sums.h"
 #include "cmd/tree.h"
 
@@ -318,7 +319,7 @@ static void fact_head(struct table *t, const struct colours *c, struct live *l, 
 		     head.name ? head.name : "", head.name ? ")" : "", sums->layers, sums->layers == 1 ? "" : "s");
 }
 
-static int print_info(struct live *l, const char *state, const struct sums *sums, struct cordon_error *err)
+static int print_info(struct live *l, const char *state, const struct sums *sums, const struct strlist *published, struct cordon_error *err)
 {
 	static const struct table_column columns[] = {{.title = ""}, {.title = ""}};
 	const struct colours c = colours_for(fileno(stdout));
@@ -345,6 +346,12 @@ static int print_info(struct live *l, const char *state, const struct sums *sums
 		fact(&t, &c, "snapshots", "%" PRIu64, sums->snapshots);
 	if (b->tx.count)
 		fact(&t, &c, "transactions", "%zu open", b->tx.count);
+	for (size_t i = 0; i < published->count; i++) {
+		_cleanup_free_ char *text = published_text(published->items[i]);
+
+		if (text)
+			fact(&t, &c, i ? "" : "published", "%s", text);
+	}
 	facts(&t, &c, "labels", &b->labels);
 	facts(&t, &c, "env", &b->env);
 	facts(&t, &c, "mounts", &b->mounts);
@@ -352,13 +359,15 @@ static int print_info(struct live *l, const char *state, const struct sums *sums
 	return table_print(&t, stdout) < 0 ? err_set(err, CORDON_ERR_SYSTEM, "out of memory") : 0;
 }
 
-static int print_info_json(const struct tree_args *a, const struct box *b, const char *state, const struct sums *sums)
+static int print_info_json(const struct tree_args *a, const struct box *b, const char *state, const struct sums *sums,
+                           const struct strlist *published)
 {
 	_cleanup_buf_ struct buf line = {0};
 	struct json j = {.out = &line};
 
 	json_object(&j);
 	json_box(&j, b, state, sums);
+	published_json(&j, published);
 	json_map(&j, "env", &b->env);
 	json_strings(&j, "mounts", &b->mounts);
 	json_strings(&j, "policy", &b->policy);
@@ -369,6 +378,7 @@ static int print_info_json(const struct tree_args *a, const struct box *b, const
 static int info(const struct tree_args *a, struct cordon_error *err)
 {
 	_cleanup_scan_ struct scan layers = {0};
+	struct strlist published = {0};
 	struct sums sums = {0};
 	enum box_state state;
 	struct live l;
@@ -376,13 +386,16 @@ static int info(const struct tree_args *a, struct cordon_error *err)
 	if (tree_peek(&l, a->home, a->operands[0], &state, err) < 0)
 		return -1;
 	int r = store_scan(&l.store, &layers, err);
+	if (r == 0 && state != BOX_STOPPED)
+		r = keeper_published(a->home, l.box.id, &published, err);
 	if (r == 0)
 		sums = sum_up(&l.store, &layers, &l.box);
 	if (r == 0 && !sums.damaged)
 		r = sum_differences(&sums, &l, err);
 	if (r == 0)
-		r = a->json ? print_info_json(a, &l.box, box_state_names[state], &sums)
-		            : print_info(&l, box_state_names[state], &sums, err);
+		r = a->json ? print_info_json(a, &l.box, box_state_names[state], &sums, &published)
+		            : print_info(&l, box_state_names[state], &sums, &published, err);
+	strlist_free(&published);
 	live_close(&l);
 	return r;
 }

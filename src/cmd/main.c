@@ -68,7 +68,7 @@ static const struct option_def run_options[] = {
 	 .help = "pass standard input on even if it is a terminal"},
 	{.name = "tty", .letter = 't', .offset = RUN(tty), .help = "give the command a terminal; -it for a shell"},
 	{.name = "json", .offset = RUN(json), .help = "print one JSON object with output and usage at the end"},
-	{.name = "events", .offset = RUN(events), .help = "print a line of JSON per event: start, stdout, stderr, end"},
+	{.name = "events", .offset = RUN(events), .help = "print a line of JSON per event: start, stdout, stderr, denial, end"},
 	{.name = "result", .argument = "FILE", .offset = RUN(result), .complete = COMPLETE_FILE,
 	 .help = "write the JSON object to FILE; stdout stays live"},
 	{.name = "quiet", .offset = RUN(quiet), .help = "no remarks, only errors"},

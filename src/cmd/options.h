@@ -97,7 +97,9 @@ void options_markdown(const struct command *command, FILE *out);
 /* clang-format off */
 #define NETWORK_ROWS \
 	{.group = "Network", .name = "allow-host", .argument = "HOST[:PORT]", .policy_key = "network.outbound", \
-	 .help = "let it reach a name, *.SUFFIX or ADDRESS/BITS by TLS or HTTP, on ports 80 and 443 or PORT,...; may be repeated"}
+	 .help = "let it reach a name, *.SUFFIX or ADDRESS/BITS by TLS or HTTP, on ports 80 and 443 or PORT,...; may be repeated"}, \
+	{.name = "publish", .argument = "[HOSTPORT:]PORT", .policy_key = "network.inbound", \
+	 .help = "let this host reach a port inside by 127.0.0.1:HOSTPORT and [::1]:HOSTPORT; 0: any free one; may be repeated"}
 /* clang-format on */
 
 #endif

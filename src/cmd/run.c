@@ -13,10 +13,12 @@
 #include "base/util.h"
 #include "cmd/cmd.h"
 #include "cmd/policy_file.h"
+#include "cmd/published.h"
 #include "cmd/run_changes.h"
 #include "cmd/tree.h"
 #include "lib/exec.h"
 #include "lib/gate.h"
+#include "lib/publish.h"
 
 struct run {
 	struct run_options o;
@@ -189,6 +191,17 @@ static int make_sandbox(struct run *r, struct cordon_error *err)
 	return cordon_sandbox_create(r->ctx, r->policy, &options, &r->sandbox, err);
 }
 
+static int tell_start(struct run *r, struct cordon_error *err)
+{
+	struct strlist published = {0};
+	int done = publish_list(r->sandbox, &published, err);
+
+	if (done == 0)
+		done = run_start_event(&r->io, cordon_sandbox_id(r->sandbox), r->program.argv, &published, err);
+	strlist_free(&published);
+	return done;
+}
+
 static int start(struct run *r, struct cordon_error *err)
 {
 	const struct run_options *o = &r->o;
@@ -198,6 +211,7 @@ static int start(struct run *r, struct cordon_error *err)
 	                                      .argv = r->program.argv,
 	                                      .cwd = r->cwd,
 	                                      .on_output = run_io_output,
+	                                      .on_denial = run_io_denial,
 	                                      .user = &r->io,
 	                                      .on_failure = o->on_failure};
 
@@ -225,7 +239,8 @@ static int start(struct run *r, struct cordon_error *err)
 	}
 	if (o->keep)
 		run_note_copied(o, sandbox_copied(r->sandbox));
-	if (o->events && run_start_event(&r->io, cordon_sandbox_id(r->sandbox), r->program.argv, err) < 0)
+	published_note(o, r->sandbox);
+	if (o->events && tell_start(r, err) < 0)
 		return -1;
 	return raw ? run_io_raw(&r->io, err) : 0;
 }

@@ -102,6 +102,7 @@ struct run_io {
 	bool line_open;  /* the last byte read was no line feed */
 	char tail[2][4]; /* the start of a UTF-8 character whose end is still to come, per stream (events only) */
 	size_t tail_len[2];
+	size_t denials_told; /* as events */
 	const struct run_target *target;
 	void *exec;
 };
@@ -115,6 +116,8 @@ void run_io_cook(struct run_io *io);
 bool run_io_window(unsigned short *rows, unsigned short *cols);
 /* The on_output callback; user is the struct run_io. */
 void run_io_output(void *user, enum cordon_stream stream, const void *data, size_t len);
+/* The on_denial callback: an event, where events are asked for. */
+void run_io_denial(void *user, const struct cordon_denial *denial);
 /* Carries bytes both ways until the command has ended and its output is written, or could not be. */
 int run_io_pump(struct run_io *io, const struct run_target *target, void *exec, struct cordon_error *err);
 /* Writes a line of our own to stdout, behind what is queued there. */
@@ -143,7 +146,9 @@ void run_note_env(const struct run_options *o);
 /* Whether our standard input goes to the command. */
 bool run_feeds_stdin(const struct run_options *o, const struct run_program *p);
 /* The first line of --events. */
-int run_start_event(struct run_io *io, const char *sandbox, const char *const *argv, struct cordon_error *err);
+/* published: ports, see cmd/published.h; NULL: it is not told. */
+int run_start_event(struct run_io *io, const char *sandbox, const char *const *argv, const struct strlist *published,
+                    struct cordon_error *err);
 /* The report of a command that ended; returns our exit status. */
 int run_finish(struct run_report *r, const struct cordon_result *ended);
 /* It did not run, or we lost it: the same object and exit status as ever, with the error in it. */

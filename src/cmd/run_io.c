@@ -27,6 +27,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/util.h"
+#include "lib/exec.h"
 
 enum {
 	INPUT_SIZE = 64 << 10,
@@ -288,6 +289,26 @@ void run_io_output(void *user, enum cordon_stream stream, const void *data, size
 		io->mid_line = ((const char *)data)[len - 1] != '\n';
 		channel_write(stream == CORDON_STDERR ? &io->err : &io->out, data, len);
 	}
+}
+
+void run_io_denial(void *user, const struct cordon_denial *denial)
+{
+	_cleanup_buf_ struct buf line = {0};
+	struct json j = {.out = &line};
+	struct run_io *io = user;
+
+	if (io->mode != RUN_OUTPUT_EVENTS)
+		return;
+	json_object(&j);
+	json_kstr(&j, "event", "denial");
+	json_key(&j, "denial");
+	denial_json(&j, denial);
+	json_end(&j);
+	if (line.failed)
+		io->out.error = ENOMEM;
+	else
+		run_io_line(io, line.data);
+	io->denials_told++;
 }
 
 /* ---- the command's input ----------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include "base/fs.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
+#include "cmd/published.h"
 #include "layers/diff.h"
 #include "lib/exec.h"
 
@@ -89,7 +90,8 @@ bool run_feeds_stdin(const struct run_options *o, const struct run_program *p)
 	return o->interactive || !S_ISCHR(st.st_mode) || !isatty(STDIN_FILENO);
 }
 
-int run_start_event(struct run_io *io, const char *sandbox, const char *const *argv, struct cordon_error *err)
+int run_start_event(struct run_io *io, const char *sandbox, const char *const *argv, const struct strlist *published,
+                    struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf line = {0};
 	struct json j = {.out = &line};
@@ -102,6 +104,8 @@ int run_start_event(struct run_io *io, const char *sandbox, const char *const *a
 	for (const char *const *arg = argv; *arg; arg++)
 		json_str(&j, *arg);
 	json_end(&j);
+	if (published && published->count)
+		published_json(&j, published);
 	json_end(&j);
 	if (line.failed)
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
@@ -144,23 +148,11 @@ static int write_result(const char *file, const char *json, struct cordon_error 
 	return 0;
 }
 
-/* What was refused, before the end. */
-static int denial_events(const struct run_report *r, const struct cordon_result *result, struct cordon_error *err)
+/* What was refused and is not known yet, before the end. */
+static void denial_events(const struct run_report *r, const struct cordon_result *result)
 {
-	for (size_t i = 0; r->o->events && i < result->denial_count; i++) {
-		_cleanup_buf_ struct buf line = {0};
-		struct json j = {.out = &line};
-
-		json_object(&j);
-		json_kstr(&j, "event", "denial");
-		json_key(&j, "denial");
-		denial_json(&j, &result->denials[i]);
-		json_end(&j);
-		if (line.failed)
-			return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-		run_io_line(r->io, line.data);
-	}
-	return 0;
+	while (r->o->events && r->io->denials_told < result->denial_count)
+		run_io_denial(r->io, &result->denials[r->io->denials_told]);
 }
 
 /* The result as the options ask for it: on stdout, as the last event, in a file. */
@@ -171,8 +163,7 @@ static int print_result(const struct run_report *r, const struct cordon_result *
 	if (!r->o->json && !r->o->events && !r->o->result)
 		return 0;
 	json = cordon_result_json(result);
-	if (denial_events(r, result, err) < 0)
-		return -1;
+	denial_events(r, result);
 	if (!json || (r->o->events && asprintf(&event, "{\"event\":\"end\",\"result\":%s}", json) < 0))
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	if (r->o->json || r->o->events)

@@ -17,6 +17,7 @@
 #include "base/fs.h"
 #include "base/util.h"
 #include "cmd/policy_file.h"
+#include "cmd/published.h"
 #include "cmd/run_changes.h"
 #include "lib/exec.h"
 #include "lib/gate.h"
@@ -163,6 +164,7 @@ static int start(struct try *t, struct cordon_error *err)
 		return -1;
 	}
 	run_note_copied(&t->o.run, sandbox_copied(t->sandbox));
+	published_note(&t->o.run, t->sandbox);
 	return t->tty ? run_io_raw(&t->io, err) : 0;
 }
 

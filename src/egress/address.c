@@ -242,6 +242,13 @@ static bool has_rule(const struct cordon_policy *policy, const struct place *p, 
 	return false;
 }
 
+bool address_named(const struct cordon_policy *policy, const struct sockaddr *a, uint16_t port, unsigned bits)
+{
+	struct place p;
+
+	return place_of(a, &p) && has_rule(policy, &p, port, bits);
+}
+
 bool address_allowed(const struct cordon_policy *policy, const struct sockaddr *a, uint16_t port, const char **why)
 {
 	struct place p;

@@ -22,4 +22,7 @@ const char *address_special(const struct sockaddr *a);
  */
 bool address_allowed(const struct cordon_policy *policy, const struct sockaddr *a, uint16_t port, const char **why);
 
+/* Does a rule for this port name the address, or a block around it whose prefix has at least so many bits? */
+bool address_named(const struct cordon_policy *policy, const struct sockaddr *a, uint16_t port, unsigned bits);
+
 #endif

@@ -11,7 +11,9 @@
 #include "egress/addresses.h"
 #include "egress/clock.h"
 #include "egress/conn.h"
+#include "egress/couriers.h"
 #include "egress/dial.h"
+#include "egress/inbound.h"
 #include "egress/relay.h"
 #include "egress/report.h"
 #include "egress/resolve.h"
@@ -33,7 +35,7 @@ static void pause_listening(struct broker *b)
 		return;
 	b->paused = true;
 	for (size_t i = 0; i < b->listener_count; i++)
-		event_del(b->listeners[i]);
+		event_del(b->listeners[i].event);
 }
 
 void broker_resume(struct broker *b)
@@ -42,7 +44,7 @@ void broker_resume(struct broker *b)
 		return;
 	b->paused = false;
 	for (size_t i = 0; i < b->listener_count; i++)
-		event_add(b->listeners[i], NULL);
+		event_add(b->listeners[i].event, NULL);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *arg)
@@ -69,11 +71,11 @@ static bool take_turn(struct broker *b)
 	return true;
 }
 
-static void tell_waiting(struct broker *b, const char *why)
+static void tell_waiting(const struct listener *l, const char *why)
 {
-	report_limited(b->reporter,
-	               &(struct broker_event){
-			       .kind = BROKER_FAILED, .target = "(all)", .protocol = "tcp", .rule = "network.outbound", .reason = why});
+	const char *rule = l->published ? "network.inbound" : "network.outbound";
+	report_limited(l->broker->reporter,
+	               &(struct broker_event){.kind = BROKER_FAILED, .target = "(all)", .protocol = "tcp", .rule = rule, .reason = why});
 }
 
 static void pause_for_a_while(struct broker *b)
@@ -83,24 +85,35 @@ static void pause_for_a_while(struct broker *b)
 	evtimer_add(b->resume, &a_while);
 }
 
+static void accepted(const struct listener *l, int client, const struct sockaddr_storage *peer)
+{
+	if (l->published)
+		inbound_accepted(l->broker->inbound, client, (const struct sockaddr *)peer, l->published);
+	else
+		conn_accepted(l->broker, client);
+}
+
 static void on_connection(evutil_socket_t fd, short what, void *arg)
 {
-	struct broker *b = arg;
+	const struct listener *l = arg;
+	struct broker *b = l->broker;
 	(void)what;
 	for (size_t i = 0; i < BATCH; i++) {
 		if (b->conn_count >= b->conn_max) {
 			pause_listening(b);
-			tell_waiting(b, "as many connections are open as there may be: others wait");
+			tell_waiting(l, "as many connections are open as there may be: others wait");
 			return;
 		}
 		if (!take_turn(b)) {
 			pause_for_a_while(b);
-			tell_waiting(b, "connections are opened faster than they may be: others wait");
+			tell_waiting(l, "connections are opened faster than they may be: others wait");
 			return;
 		}
-		int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct sockaddr_storage peer = {0};
+		socklen_t len = sizeof(peer);
+		int client = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (client >= 0) {
-			conn_accepted(b, client);
+			accepted(l, client, &peer);
 			continue;
 		}
 		b->may_accept++;
@@ -113,13 +126,15 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
 
 static int add_listener(struct broker *b, const struct airlock_socket *s, struct cordon_error *err)
 {
-	struct event *e = event_new(b->base, s->fd, EV_READ | EV_PERSIST, on_connection, b);
+	struct listener *l = &b->listeners[b->listener_count];
+	struct event *e = event_new(b->base, s->fd, EV_READ | EV_PERSIST, on_connection, l);
 	if (!e || event_add(e, NULL) < 0) {
 		if (e)
 			event_free(e);
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	}
-	b->listeners[b->listener_count++] = e;
+	*l = (struct listener){b, e, s->kind == AIRLOCK_PUBLISHED ? s->port : 0};
+	b->listener_count++;
 	return 0;
 }
 
@@ -130,18 +145,23 @@ static void on_library(evutil_socket_t fd, short what, void *arg)
 {
 	_cleanup_msg_ struct wire_msg msg = {0};
 	struct broker *b = arg;
+	const char *resolv;
 	(void)what;
-	if (wire_recv(fd, &msg, NULL) > 0 && msg.type == WIRE_BROKER && broker_message_kind(msg.body, msg.len) == BROKER_FRESH)
-		report_afresh(b->reporter);
-	else
+	if (wire_recv(fd, &msg, NULL) <= 0 || msg.type != WIRE_BROKER || broker_fresh_decode(msg.body, msg.len, &resolv, NULL) < 0) {
 		event_base_loopbreak(b->base);
+		return;
+	}
+	report_afresh(b->reporter);
+	if (resolv)
+		dialler_renew(b->dialler, resolv);
 }
 
 void broker_run(struct broker *b)
 {
 	event_base_dispatch(b->base);
 	conn_close_all(b);
-	report_left_out(b->reporter);
+	inbound_close_all(b->inbound);
+	report_rest(b->reporter);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------------------- */
@@ -183,37 +203,68 @@ static bool has_ipv6(const struct airlock_socket *sockets, size_t count)
 	return false;
 }
 
-static int make_parts(struct broker *b, const struct broker_config *c, bool ipv6, struct cordon_error *err)
+/* What only connections need that carry secrets: a policy without them costs nothing of it. */
+static int make_couriers(struct broker *b, const struct broker_config *c, struct cordon_error *err)
 {
-	const struct dialler_config dialler = {&b->policy, c->proxy, c->resolv, c->hosts};
+	const struct couriers_config config = {b->base, relays_bucket(b->relays), &b->policy, c->trust, c->authority};
+	if (b->policy.secrets.count == 0)
+		return 0;
+	b->couriers = couriers_new(&config, err);
+	return b->couriers ? 0 : -1;
+}
+
+static int make_parts(struct broker *b, const struct broker_config *c, struct cordon_error *err)
+{
+	const struct dialler_config dialler = {&b->policy, c->proxy, c->proxy_from, c->no_proxy, c->resolv, c->hosts};
 	if (policy_init(&b->policy, err) < 0 || set_policy(&b->policy, &c->policy, err) < 0)
 		return -1;
 	b->base = make_base();
 	b->names = names_new(NAMES_MAX);
 	b->relays = b->base ? relays_new(b->base, c->bandwidth) : NULL;
 	b->reporter = b->base ? reporter_new(b->base, BROKER_FD) : NULL;
-	b->resolver = b->base ? resolver_new(b, ipv6) : NULL;
 	b->resume = b->base ? evtimer_new(b->base, on_resume, b) : NULL;
 	b->library = b->base ? event_new(b->base, BROKER_FD, EV_READ | EV_PERSIST, on_library, b) : NULL;
-	if (!b->names || !b->relays || !b->reporter || !b->resolver || !b->resume || !b->library || event_priority_set(b->library, 0) < 0 ||
+	if (!b->names || !b->relays || !b->reporter || !b->resume || !b->library || event_priority_set(b->library, 0) < 0 ||
 	    event_add(b->library, NULL) < 0)
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory, or epoll is not available");
 	b->dialler = dialler_new(b->base, &dialler, err);
-	return b->dialler ? 0 : -1;
+	return b->dialler ? make_couriers(b, c, err) : -1;
 }
 
-static int add_sockets(struct broker *b, const struct airlock_socket *sockets, size_t count, struct cordon_error *err)
+static int add_door(struct broker *b, const struct airlock_socket *s, struct cordon_error *err)
 {
+	if (b->inbound)
+		return err_set(err, CORDON_ERR_INPUT, "a broker has one door");
+	b->inbound = inbound_new(b, s->fd);
+	return b->inbound ? 0 : err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+}
+
+/* The door comes before what is published: nobody is let in without. */
+static int add_socket(struct broker *b, const struct airlock_socket *s, struct cordon_error *err)
+{
+	if (s->kind == AIRLOCK_DOOR)
+		return add_door(b, s, err);
+	if (s->kind == AIRLOCK_PORT || (s->kind == AIRLOCK_PUBLISHED && b->inbound))
+		return add_listener(b, s, err);
+	if (s->kind == AIRLOCK_DNS_UDP || s->kind == AIRLOCK_DNS_TCP)
+		return resolver_add(b->resolver, s, err);
+	return err_set(err, CORDON_ERR_INPUT, "a socket that the broker has no use for");
+}
+
+int broker_listen(struct broker *b, const struct airlock_socket *sockets, size_t count, struct cordon_error *err)
+{
+	b->resolver = resolver_new(b, has_ipv6(sockets, count));
+	if (!b->resolver)
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	for (size_t i = 0; i < count; i++) {
 		const struct airlock_socket *s = &sockets[i];
-		if ((s->kind == AIRLOCK_PORT ? add_listener(b, s, err) : resolver_add(b->resolver, s, err)) < 0)
+		if (add_socket(b, s, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-struct broker *broker_new(const struct broker_config *c, const struct airlock_socket *sockets, size_t socket_count, uint32_t connections,
-                          struct cordon_error *err)
+struct broker *broker_new(const struct broker_config *c, uint32_t connections, struct cordon_error *err)
 {
 	struct broker *b = calloc(1, sizeof(*b));
 	if (!b) {
@@ -226,7 +277,7 @@ struct broker *broker_new(const struct broker_config *c, const struct airlock_so
 	b->next_id = 1;
 	b->may_accept = BROKER_BURST;
 	b->filled_us = clock_us();
-	if (make_parts(b, c, has_ipv6(sockets, socket_count), err) == 0 && add_sockets(b, sockets, socket_count, err) == 0)
+	if (make_parts(b, c, err) == 0)
 		return b;
 	broker_free(b);
 	return NULL;
@@ -243,12 +294,14 @@ void broker_free(struct broker *b)
 	if (!b)
 		return;
 	conn_close_all(b);
+	inbound_free(b->inbound);
 	for (size_t i = 0; i < b->listener_count; i++) {
-		close(event_get_fd(b->listeners[i]));
-		event_free(b->listeners[i]);
+		close(event_get_fd(b->listeners[i].event));
+		event_free(b->listeners[i].event);
 	}
 	resolver_free(b->resolver);
 	dialler_free(b->dialler);
+	couriers_free(b->couriers);
 	relays_free(b->relays);
 	reporter_free(b->reporter);
 	free_event(b->resume);

@@ -25,6 +25,12 @@
 
 TAILQ_HEAD(conn_list, conn);
 
+struct listener {
+	struct broker *broker;
+	struct event *event;
+	uint16_t published; /* of a published port: the one inside; 0: it is the airlock's */
+};
+
 struct broker {
 	struct event_base *base;
 	struct cordon_policy policy;
@@ -33,8 +39,10 @@ struct broker {
 	struct relays *relays;
 	struct reporter *reporter;
 	struct resolver *resolver;
+	struct couriers *couriers; /* NULL: the policy has no secrets */
 	struct event *library;
-	struct event *listeners[AIRLOCK_SOCKETS_MAX];
+	struct inbound *inbound; /* NULL: nothing is published */
+	struct listener listeners[BROKER_SOCKETS_MAX];
 	size_t listener_count;
 	bool paused; /* listeners are not listened to */
 	struct event *resume;
@@ -44,9 +52,10 @@ struct broker {
 	uint64_t may_accept, filled_us; /* how many, and since when more have become of it */
 };
 
-/* Takes the sockets over, and reads all files that will be needed. `connections`: as many as there can be descriptors for. */
-struct broker *broker_new(const struct broker_config *c, const struct airlock_socket *sockets, size_t socket_count, uint32_t connections,
-                          struct cordon_error *err);
+/* Reads all files that will be needed. `connections`: as many as there can be descriptors for. */
+struct broker *broker_new(const struct broker_config *c, uint32_t connections, struct cordon_error *err);
+/* Takes the sockets over: all that there are. */
+int broker_listen(struct broker *b, const struct airlock_socket *sockets, size_t count, struct cordon_error *err);
 /* Until the library is gone, and returns when everything that is open has been told of and closed. */
 void broker_run(struct broker *b);
 void broker_free(struct broker *b);

@@ -2,7 +2,7 @@
 /*
  * Theory of operation. An accepted connection is held against the policy by its address in the airlock: that is the name (or the address of a block rule). With protocol
  * `web` it then waits for the client's first bytes, and nobody is contacted before they are found to be for that name; with `tcp`, and for addresses, it is dialled at once.
- * Connected, it is a relay's until it ends. What happens is told before the client can notice; a refusal is a reset.
+ * Connected, it is a relay's until it ends, or a courier's, if secrets are for its host. What happens is told before the client can notice; a refusal is a reset.
  */
 #include "egress/conn.h"
 
@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/util.h"
 #include "egress/clock.h"
+#include "egress/courier.h"
 #include "egress/dial.h"
 #include "egress/http.h"
 #include "egress/inspect.h"
@@ -28,6 +29,8 @@
 
 #define HEAD_MAX (HTTP_HEAD_MAX + (size_t)(16 << 10))
 #define PIECE ((size_t)16 << 10)
+#define PORT_HTTP 80
+#define PORT_HTTPS 443
 
 struct conn {
 	struct broker *broker;
@@ -43,6 +46,8 @@ struct conn {
 	struct inspect *inspect; /* NULL: nothing is looked at */
 	struct dial *dial;
 	struct relay *relay;
+	struct courier *courier; /* instead of it, where the host gets secrets */
+	bool opened;
 	char address[64];
 };
 
@@ -108,6 +113,7 @@ static void conn_free(struct conn *c, bool reset)
 		dial_cancel(c->dial);
 	event_del(&c->readable);
 	relay_free(c->relay, reset);
+	courier_free(c->courier, reset);
 	relay_close_socket(c->fd, reset);
 	if (c->to.number)
 		names_release(b->names, c->to.number);
@@ -120,8 +126,8 @@ static void conn_free(struct conn *c, bool reset)
 static void tell_closed(const struct conn *c, const char *reason)
 {
 	struct broker_event e = event_of(c, BROKER_CLOSED, reason);
-	e.sent = relay_bytes(c->relay, RELAY_UP);
-	e.received = relay_bytes(c->relay, RELAY_DOWN);
+	e.sent = c->relay ? relay_bytes(c->relay, RELAY_UP) : courier_bytes(c->courier, RELAY_UP);
+	e.received = c->relay ? relay_bytes(c->relay, RELAY_DOWN) : courier_bytes(c->courier, RELAY_DOWN);
 	e.duration_us = clock_us() - c->opened_us;
 	report(c->broker->reporter, &e);
 }
@@ -139,7 +145,7 @@ static void close_list(struct conn_list *list)
 {
 	struct conn *c;
 	while ((c = TAILQ_FIRST(list))) {
-		if (c->relay)
+		if (c->opened)
 			tell_closed(c, "the sandbox ended");
 		conn_free(c, true);
 	}
@@ -154,7 +160,7 @@ void conn_close_all(struct broker *b)
 /* ---- dialled ------------------------------------------------------------------------------------------------------------------- */
 
 /* Small writes go at once, as they were made; a peer that is gone is noticed within some minutes; urgent bytes are bytes like others. */
-static void tune(int fd)
+void conn_tune(int fd)
 {
 	static const int options[][3] = {{IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1},    {SOL_SOCKET, SO_OOBINLINE, 1},
 	                                 {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 20}, {IPPROTO_TCP, TCP_KEEPCNT, 6}};
@@ -166,7 +172,7 @@ static void tune(int fd)
  * The kernel gives a fast stream the buffers that it needs, which is some MB, of memory that all of the host has in common (tcp_mem in tcp(7)): that is for a few. `open`: how many connections there
  * are.
  */
-static void bound_buffers(int fd, uint32_t open)
+void conn_bound_buffers(int fd, uint32_t open)
 {
 	static const struct {
 		uint32_t beyond;
@@ -181,13 +187,76 @@ static void bound_buffers(int fd, uint32_t open)
 	}
 }
 
-static void connected(struct conn *c, int server)
+static void opened(struct conn *c)
 {
 	const struct broker_event e = event_of(c, BROKER_OPENED, NULL);
 	report(c->broker->reporter, &e);
 	c->opened_us = clock_us();
-	tune(server);
-	bound_buffers(server, c->broker->conn_count);
+	c->opened = true;
+}
+
+/* ---- with secrets -------------------------------------------------------------------------------------------------------------- */
+
+static void on_news(void *arg, enum courier_news news, const char *why)
+{
+	struct conn *c = arg;
+	if (news == COURIER_OPENED)
+		opened(c);
+	else if (news == COURIER_FAILED)
+		failed(c, why);
+	else
+		denied(c, news == COURIER_DENIED ? "secrets" : "network.name", why);
+}
+
+static void on_courier_over(void *arg, enum relay_end how)
+{
+	struct conn *c = arg;
+	if (c->opened)
+		tell_closed(c, relay_ends[how]);
+	conn_free(c, how != RELAY_DONE);
+}
+
+static bool gets_secrets(const struct conn *c)
+{
+	return c->inspect && c->broker->couriers && keyring_has(&c->broker->couriers->keys, &c->to.target);
+}
+
+static bool is_tls(const struct conn *c)
+{
+	return strcmp(inspect_protocol(c->inspect), "tls") == 0;
+}
+
+static bool start_courier(struct conn *c, int server)
+{
+	const struct courier_spec spec = {.host = &c->to.target,
+	                                  .port = c->to.port,
+	                                  .tls = is_tls(c),
+	                                  .client = c->fd,
+	                                  .server = server,
+	                                  .first = &c->head,
+	                                  .told = on_news,
+	                                  .over = on_courier_over,
+	                                  .arg = c};
+	c->courier = courier_start(c->broker->couriers, &spec);
+	return c->courier;
+}
+
+/* Plain HTTP inside becomes HTTPS outside. 0: it may not, and that was told. */
+static uint16_t port_of(struct conn *c)
+{
+	struct policy_verdict v;
+	if (c->to.port != PORT_HTTP || !gets_secrets(c) || is_tls(c))
+		return c->to.port;
+	if (rules_other_port(&c->broker->policy, &c->to.target, PORT_HTTPS, &v))
+		return PORT_HTTPS;
+	denied(c, "secrets", "a secret is sent over TLS only, and port 443 of this host is not allowed");
+	return 0;
+}
+
+/* ---- without ------------------------------------------------------------------------------------------------------------------- */
+
+static bool start_relay(struct conn *c, int server)
+{
 	/* between here and the sandbox there is no line that could be crowded: the plainest algorithm, whatever the host has for the world, which may be one that takes its time */
 	setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
 	const struct relay_spec spec = {.client = c->fd,
@@ -199,7 +268,17 @@ static void connected(struct conn *c, int server)
 	                                .over = on_over,
 	                                .over_arg = c};
 	c->relay = relay_start(c->broker->relays, &spec);
-	if (c->relay) {
+	return c->relay;
+}
+
+static void connected(struct conn *c, int server)
+{
+	const bool secrets = gets_secrets(c);
+	conn_tune(server);
+	conn_bound_buffers(server, c->broker->conn_count);
+	if (!secrets)
+		opened(c);
+	if (secrets ? start_courier(c, server) : start_relay(c, server)) {
 		c->fd = -1;
 		return;
 	}
@@ -241,7 +320,12 @@ static void on_client_meanwhile(evutil_socket_t fd, short what, void *arg)
 static void dial(struct conn *c)
 {
 	leave_waiting(c);
-	c->dial = dial_start(c->broker->dialler, &c->to.target, c->to.port, on_dialled, c);
+	const uint16_t port = port_of(c);
+	if (port == 0) {
+		conn_free(c, true);
+		return;
+	}
+	c->dial = dial_start(c->broker->dialler, &c->to.target, port, on_dialled, c);
 	event_assign(&c->readable, c->broker->base, c->fd, EV_READ | EV_PERSIST | EV_ET, on_client_meanwhile, c);
 	if (c->dial && event_add(&c->readable, NULL) == 0)
 		return;
@@ -341,8 +425,8 @@ void conn_accepted(struct broker *b, int fd)
 		return;
 	}
 	relay_reset_unless_closed(fd);
-	tune(fd);
-	bound_buffers(fd, b->conn_count);
+	conn_tune(fd);
+	conn_bound_buffers(fd, b->conn_count);
 	event_assign(&c->readable, b->base, fd, EV_READ, on_readable, c);
 	const bool allowed = rules_connection(&b->policy, b->names, (const struct sockaddr *)&local, &c->to, &v);
 	c->broker = b;

@@ -8,9 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <event2/dns.h>
 #include <event2/event_struct.h>
-#include <event2/util.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +20,8 @@
 #include "base/buf.h"
 #include "base/util.h"
 #include "egress/address.h"
+#include "egress/lookup.h"
+#include "egress/nearby.h"
 #include "egress/proxy.h"
 
 #define STAGGER_MS 250   /* between attempts */
@@ -31,7 +31,8 @@
 
 struct dialler {
 	struct event_base *base;
-	struct evdns_base *dns;
+	struct lookups *lookups;
+	struct nearby *nearby;
 	const struct cordon_policy *policy;
 	struct proxy proxy;
 	bool has_proxy;
@@ -53,13 +54,6 @@ struct attempt {
 	union address address;
 };
 
-/* Outlives its dial if that is cancelled: the resolver answers all the same. */
-struct question {
-	struct dial *dial;
-	struct evdns_getaddrinfo_request *request;
-	enum family family;
-};
-
 struct dial {
 	struct dialler *dialler;
 	struct host_target target; /* what is wanted */
@@ -67,7 +61,7 @@ struct dial {
 	bool by_proxy, filtered; /* filtered: addresses are held against the policy */
 	dial_done *done;
 	void *arg;
-	struct question *questions[FAMILIES]; /* not answered yet */
+	struct lookup *lookups[FAMILIES]; /* not answered yet */
 	union address found[FAMILIES][ADDRESSES_MAX];
 	size_t found_count[FAMILIES], tried[FAMILIES];
 	enum family turn;
@@ -85,16 +79,11 @@ static void begin(struct dial *x);
 
 /* ---- the end ------------------------------------------------------------------------------------------------------------------- */
 
-static void stop_questions(struct dial *x)
+static void stop_lookups(struct dial *x)
 {
 	for (size_t i = 0; i < FAMILIES; i++) {
-		struct question *q = x->questions[i];
-		x->questions[i] = NULL;
-		if (!q)
-			continue;
-		q->dial = NULL;
-		if (q->request)
-			evdns_getaddrinfo_cancel(q->request);
+		lookup_cancel(x->lookups[i]);
+		x->lookups[i] = NULL;
 	}
 }
 
@@ -109,7 +98,7 @@ static void close_attempt(struct attempt *a)
 
 void dial_cancel(struct dial *x)
 {
-	stop_questions(x);
+	stop_lookups(x);
 	for (size_t i = 0; i < ATTEMPTS_MAX; i++)
 		close_attempt(&x->attempts[i]);
 	event_del(&x->next);
@@ -241,7 +230,7 @@ static void ask_proxy(struct dial *x, struct attempt *a)
 static void won(struct dial *x, struct attempt *a)
 {
 	show_address(&a->address, x->result.address);
-	stop_questions(x);
+	stop_lookups(x);
 	event_del(&x->next);
 	for (size_t i = 0; i < ATTEMPTS_MAX; i++)
 		if (&x->attempts[i] != a)
@@ -323,7 +312,7 @@ static bool is_busy(const struct dial *x)
 	for (size_t i = 0; i < ATTEMPTS_MAX; i++)
 		if (x->attempts[i].fd >= 0)
 			return true;
-	return x->questions[V4] || x->questions[V6];
+	return x->lookups[V4] || x->lookups[V6];
 }
 
 /* Begins the next attempt; ends if there is nothing left to try or to wait for. */
@@ -371,27 +360,40 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 /* ---- names --------------------------------------------------------------------------------------------------------------------- */
 
-static void refuse(struct dial *x, const union address *a, const char *why)
+static void refuse(struct dial *x, const union address *a, const char *why, const char *unless)
 {
 	char text[64];
 	show_address(a, text);
-	if (x->target.is_address)
-		snprintf(x->result.reason, sizeof(x->result.reason), "it is %s", why);
-	else
-		snprintf(x->result.reason, sizeof(x->result.reason), "resolves to %s, %s", text, why);
+	const int n = x->target.is_address ? snprintf(x->result.reason, sizeof(x->result.reason), "it is %s", why)
+	                                   : snprintf(x->result.reason, sizeof(x->result.reason), "resolves to %s, %s", text, why);
+	if (unless && n > 0 && (size_t)n < sizeof(x->result.reason))
+		snprintf(x->result.reason + n, sizeof(x->result.reason) - (size_t)n, " (allowed by a rule for %s%s)", text, unless);
 	snprintf(x->result.address, sizeof(x->result.address), "%s", text);
 	x->result.outcome = DIAL_DENIED;
 }
 
+static bool may_be_dialled(struct dial *x, const union address *a)
+{
+	const struct cordon_policy *policy = x->dialler->policy;
+	const bool first = x->found_count[V4] + x->found_count[V6] == 0; /* others could be told of, but one can be dialled */
+	const char *why = NULL;
+	struct nearby_place near;
+	if (!address_allowed(policy, &a->any, x->port, &why)) {
+		if (first)
+			refuse(x, a, why, NULL);
+		return false;
+	}
+	if (address_special(&a->any) || !nearby_find(x->dialler->nearby, &a->any, &near) ||
+	    address_named(policy, &a->any, x->port, near.bits))
+		return true;
+	if (first)
+		refuse(x, a, near.what, near.is_host ? ", or " DIAL_HOST : "");
+	return false;
+}
+
 static void add_address(struct dial *x, enum family f, const union address *a)
 {
-	const char *why = NULL;
-	if (x->filtered && !address_allowed(x->dialler->policy, &a->any, x->port, &why)) {
-		if (x->found_count[V4] + x->found_count[V6] == 0)
-			refuse(x, a, why);
-		return;
-	}
-	if (x->found_count[f] < ADDRESSES_MAX)
+	if (x->found_count[f] < ADDRESSES_MAX && (!x->filtered || may_be_dialled(x, a)))
 		x->found[f][x->found_count[f]++] = *a;
 }
 
@@ -403,67 +405,6 @@ static void set_port(union address *a, uint16_t port)
 		a->v6.sin6_port = htons(port);
 }
 
-static void take_answers(struct dial *x, enum family f, const struct evutil_addrinfo *list)
-{
-	for (const struct evutil_addrinfo *i = list; i; i = i->ai_next) {
-		union address a = {0};
-		if (i->ai_family != families[f] || i->ai_addrlen > sizeof(a))
-			continue;
-		memcpy(&a, i->ai_addr, i->ai_addrlen);
-		if (f == V6)
-			a.v6.sin6_scope_id = 0;
-		set_port(&a, x->by_proxy ? x->dialler->proxy.port : x->port);
-		add_address(x, f, &a);
-	}
-}
-
-/* Something was answered. */
-static void resume(struct dial *x)
-{
-	const bool waits = x->questions[V4] || x->questions[V6];
-	const bool found = x->found_count[V4] + x->found_count[V6] > 0;
-	if (x->begun ? evtimer_pending(&x->next, NULL) : waits && !found)
-		return;
-	if (!x->begun && x->questions[V6] && x->found_count[V6] == 0)
-		set_timer(&x->next, RESOLUTION_MS);
-	else
-		advance(x);
-}
-
-static void on_answer(int failure, struct evutil_addrinfo *list, void *arg)
-{
-	struct question *q = arg;
-	struct dial *x = q->dial;
-	const enum family f = q->family;
-	free(q);
-	if (x) {
-		x->questions[f] = NULL;
-		if (failure == 0)
-			take_answers(x, f, list);
-		else if (x->result.outcome == DIAL_FAILED && !x->begun)
-			fail(x, "%s cannot be resolved: %s", x->by_proxy ? "the proxy" : "it", evutil_gai_strerror(failure));
-	}
-	if (list)
-		evutil_freeaddrinfo(list);
-	if (x && x->asked)
-		resume(x);
-}
-
-/* The answer may come before it returns: then q is gone, and no request is left to be cancelled. */
-static bool ask(struct dial *x, enum family f, const char *name)
-{
-	const struct evutil_addrinfo hints = {.ai_family = families[f], .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
-	struct question *q = calloc(1, sizeof(*q));
-	if (!q)
-		return false;
-	*q = (struct question){.dial = x, .family = f};
-	x->questions[f] = q;
-	struct evdns_getaddrinfo_request *request = evdns_getaddrinfo(x->dialler->dns, name, NULL, &hints, on_answer, q);
-	if (request)
-		q->request = request;
-	return true;
-}
-
 static void add_literal(struct dial *x, int family, const void *bytes, uint16_t port)
 {
 	union address a = {.any = {.sa_family = (sa_family_t)family}};
@@ -473,6 +414,37 @@ static void add_literal(struct dial *x, int family, const void *bytes, uint16_t 
 		memcpy(&a.v6.sin6_addr, bytes, sizeof(a.v6.sin6_addr));
 	set_port(&a, port);
 	add_address(x, family == AF_INET ? V4 : V6, &a);
+}
+
+/* Something was answered. */
+static void resume(struct dial *x)
+{
+	const bool waits = x->lookups[V4] || x->lookups[V6];
+	const bool found = x->found_count[V4] + x->found_count[V6] > 0;
+	if (x->begun ? evtimer_pending(&x->next, NULL) : waits && !found)
+		return;
+	if (!x->begun && x->lookups[V6] && x->found_count[V6] == 0)
+		set_timer(&x->next, RESOLUTION_MS);
+	else
+		advance(x);
+}
+
+static void on_answer(void *arg, int family, const struct reply *found, const char *why)
+{
+	struct dial *x = arg;
+	const enum family f = family == AF_INET ? V4 : V6;
+	x->lookups[f] = NULL;
+	for (size_t i = 0; i < found->count; i++)
+		add_literal(x, family, found->addresses[i], x->by_proxy ? x->dialler->proxy.port : x->port);
+	if (why && x->result.outcome == DIAL_FAILED && !x->begun)
+		fail(x, "%s cannot be resolved: %s", x->by_proxy ? "the proxy" : "it", why);
+	resume(x);
+}
+
+static bool ask(struct dial *x, enum family f, const char *name)
+{
+	x->lookups[f] = lookup_start(x->dialler->lookups, name, families[f], on_answer, x);
+	return x->lookups[f] != NULL;
 }
 
 /* The host's own loopback, for which a rule of exactly this name has been found. */
@@ -509,7 +481,7 @@ static void begin(struct dial *x)
 static bool goes_by_proxy(const struct dialler *d, const struct host_target *t)
 {
 	union address a = {.any = {.sa_family = (sa_family_t)t->family}};
-	if (!d->has_proxy || (!t->is_address && strcmp(t->name, DIAL_HOST) == 0))
+	if (!d->has_proxy || proxy_is_passed_by(&d->proxy, t) || (!t->is_address && strcmp(t->name, DIAL_HOST) == 0))
 		return false;
 	if (!t->is_address)
 		return true;
@@ -542,25 +514,13 @@ struct dial *dial_start(struct dialler *d, const struct host_target *target, uin
 	return x;
 }
 
-/* ---- the resolver --------------------------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------------------------------------------- */
 
-#define RESOLV_MISSING 1 /* of evdns_base_resolv_conf_parse() */
-#define RESOLV_EMPTY 6   /* no server in it: the host itself is asked, as by everybody else */
-
-/*
- * Search domains are left alone: what is resolved is the name that was matched. evdns probes a server that does not answer by asking it for google.com, which
- * concerns nobody in a sandbox.
- */
-static int load_files(struct dialler *d, const struct dialler_config *c, struct cordon_error *err)
+static int set_proxy(struct dialler *d, const struct dialler_config *c, struct cordon_error *err)
 {
-	const char *resolv = c->resolv ? c->resolv : "/etc/resolv.conf", *hosts = c->hosts ? c->hosts : "/etc/hosts";
-	int r = evdns_base_resolv_conf_parse(d->dns, DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC, resolv);
-	if (r != 0 && r != RESOLV_EMPTY && (r != RESOLV_MISSING || c->resolv))
-		return err_set(err, CORDON_ERR_SYSTEM, "the broker cannot read %s", resolv);
-	if (evdns_base_load_hosts(d->dns, hosts) < 0 && c->hosts)
-		return err_set(err, CORDON_ERR_SYSTEM, "the broker cannot read %s", hosts);
-	evdns_base_search_clear(d->dns);
-	evdns_base_set_option(d->dns, "max-inflight:", "512");
+	if (proxy_parse(c->proxy, c->no_proxy, &d->proxy, err) < 0)
+		return c->proxy_from ? err_wrap(err, "%s", c->proxy_from) : -1;
+	d->has_proxy = true;
 	return 0;
 }
 
@@ -573,22 +533,25 @@ struct dialler *dialler_new(struct event_base *base, const struct dialler_config
 	}
 	d->base = base;
 	d->policy = config->policy;
-	d->has_proxy = config->proxy != NULL;
-	d->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-	if (!d->dns)
-		err_set(err, CORDON_ERR_SYSTEM, "the broker's resolver cannot be made");
-	if (d->dns && load_files(d, config, err) == 0 && (!config->proxy || proxy_parse(config->proxy, &d->proxy, err) == 0))
+	d->nearby = nearby_new(err);
+	d->lookups = d->nearby ? lookups_new(base, config->resolv, config->hosts, err) : NULL;
+	if (d->lookups && (!config->proxy || set_proxy(d, config, err) == 0))
 		return d;
 	dialler_free(d);
 	return NULL;
+}
+
+void dialler_renew(struct dialler *d, const char *resolv)
+{
+	lookups_renew(d->lookups, resolv);
 }
 
 void dialler_free(struct dialler *d)
 {
 	if (!d)
 		return;
-	if (d->dns)
-		evdns_base_free(d->dns, 0);
+	lookups_free(d->lookups);
+	nearby_free(d->nearby);
 	proxy_clear(&d->proxy);
 	free(d);
 }

@@ -30,14 +30,16 @@ struct dial_result {
 typedef void dial_done(void *arg, const struct dial_result *result);
 
 struct dialler_config {
-	const struct cordon_policy *policy; /* outlives the dialler */
-	const char *proxy, *resolv, *hosts; /* as in struct broker_config */
+	const struct cordon_policy *policy;                         /* outlives the dialler */
+	const char *proxy, *proxy_from, *no_proxy, *resolv, *hosts; /* as in struct broker_config */
 };
 
 struct dialler;
 /* Reads all files that it needs. */
 struct dialler *dialler_new(struct event_base *base, const struct dialler_config *config, struct cordon_error *err);
 void dialler_free(struct dialler *d);
+/* The contents of resolv.conf are others now. */
+void dialler_renew(struct dialler *d, const char *resolv);
 
 struct dial;
 /* `done` is called once, and never out of dial_start(). NULL: out of memory. */

@@ -42,6 +42,7 @@ struct http_check {
 	enum phase phase;
 	struct message request, answer;
 	struct http_head head; /* the request's */
+	struct http_part part; /* of the last step */
 	const char *cursor;    /* of a body's bytes: those before it have been looked at */
 	char last;             /* of these, if it was not of the body's content */
 	unsigned digits;       /* of a chunk's size, so far */
@@ -296,6 +297,7 @@ static const char *take_head(struct http_check *h, const char *data, size_t len,
 	if ((why = upgrade_begin(h)))
 		return why;
 	*gone = whole;
+	h->part = (struct http_part){true, llhttp_method_name(m->parser.method), m->url};
 	h->phase = PHASE_BODY;
 	if (m->done)
 		request_end(h);
@@ -331,6 +333,7 @@ static const char *take_waiting(struct http_check *h, size_t len, size_t *gone)
 
 static const char *take(struct http_check *h, const char *data, size_t len, size_t *gone)
 {
+	h->part = (struct http_part){0};
 	if (h->phase == PHASE_WAIT && h->upgrade == UPGRADE_NONE)
 		h->phase = PHASE_HEAD;
 	switch (h->phase) {
@@ -359,6 +362,19 @@ enum http_verdict http_check_request(struct http_check *h, const void *data, siz
 			h->refused = no;
 	}
 	*len = done;
+	*why = h->refused;
+	return h->refused ? HTTP_REFUSED : HTTP_PASS;
+}
+
+enum http_verdict http_check_step(struct http_check *h, const void *data, size_t *len, struct http_part *part, const char **why)
+{
+	size_t gone = 0;
+	const char *no = *len && !h->refused ? take(h, data, *len, &gone) : NULL;
+
+	if (no)
+		h->refused = no;
+	*len = gone;
+	*part = gone ? h->part : (struct http_part){0};
 	*why = h->refused;
 	return h->refused ? HTTP_REFUSED : HTTP_PASS;
 }
@@ -440,7 +456,7 @@ bool http_check_waits(const struct http_check *h)
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------------------- */
 
-struct http_check *http_check_new(const char *name, uint16_t port)
+static struct http_check *make(const char *name, uint16_t port, bool secure)
 {
 	struct http_check *h = calloc(1, sizeof(*h));
 
@@ -448,10 +464,20 @@ struct http_check *http_check_new(const char *name, uint16_t port)
 		free(h);
 		return NULL;
 	}
-	h->target = (struct http_target){h->name, port};
+	h->target = (struct http_target){h->name, port, secure};
 	next_request(h);
 	message_begin(h, &h->answer);
 	return h;
+}
+
+struct http_check *http_check_new(const char *name, uint16_t port)
+{
+	return make(name, port, false);
+}
+
+struct http_check *http_check_new_secure(const char *name, uint16_t port)
+{
+	return make(name, port, true);
 }
 
 void http_check_free(struct http_check *h)

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "egress/http_head.h"
+
 struct http_check;
 
 enum http_verdict {
@@ -27,6 +29,8 @@ enum http_verdict {
 
 /* name: in the one form of policy/host.h (of an address: its text); port: that which was dialled. NULL: out of memory. */
 struct http_check *http_check_new(const char *name, uint16_t port);
+/* The same for requests that came inside TLS: the port that need not be named is 443, an address begins with https://. */
+struct http_check *http_check_new_secure(const char *name, uint16_t port);
 void http_check_free(struct http_check *h);
 
 /*
@@ -35,6 +39,14 @@ void http_check_free(struct http_check *h);
  */
 #define HTTP_HEAD_MAX ((size_t)64 << 10)
 enum http_verdict http_check_request(struct http_check *h, const void *data, size_t *len, const char **why);
+/* What a step was about; texts point into its bytes. */
+struct http_part {
+	bool is_head; /* all of a request's head and nothing else, which says this: */
+	const char *method;
+	struct http_text target;
+};
+/* The same, but no further than to the end of a head, or of a body: for who does something about heads. */
+enum http_verdict http_check_step(struct http_check *h, const void *data, size_t *len, struct http_part *part, const char **why);
 /* The same for what the server sent: as long as an upgrade may be agreed to, its heads are passed on when they are whole; anything else goes at once. */
 enum http_verdict http_check_response(struct http_check *h, const void *data, size_t *len, const char **why);
 

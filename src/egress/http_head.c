@@ -112,7 +112,7 @@ static size_t match_name(const char *name, struct http_text text)
 	return (size_t)(end - text.at) + 1;
 }
 
-/* "NAME" or "NAME:PORT": without a port it is 80's. */
+/* "NAME" or "NAME:PORT": without a port it is 80's, or 443's. */
 static bool is_authority(const struct http_target *t, struct http_text text)
 {
 	char port[8];
@@ -120,13 +120,13 @@ static bool is_authority(const struct http_target *t, struct http_text text)
 	const struct http_text rest = {text.at + n, text.len - n};
 
 	snprintf(port, sizeof(port), ":%u", (unsigned)t->port);
-	return n && (text_is(rest, port) || (t->port == 80 && rest.len == 0));
+	return n && (text_is(rest, port) || (rest.len == 0 && t->port == (t->secure ? 443 : 80)));
 }
 
-/* "/path", "*" of OPTIONS, or "http://NAME/path". */
+/* "/path", "*" of OPTIONS, or "http://NAME/path" ("https:…"). */
 static const char *check_target(const struct http_target *t, struct http_text target, bool options)
 {
-	static const char scheme[] = "http://";
+	const char *scheme = t->secure ? "https://" : "http://";
 
 	if (target.len && target.at[0] == '/')
 		return NULL;
@@ -230,15 +230,14 @@ static const struct field {
 	{"upgrade", on_upgrade, false},
 };
 
-/* To some, "_" is "-": what comes out of CGI has only one of them. */
-static bool same_field(struct http_text name, const char *field)
+bool http_same_field(struct http_text name, const char *field)
 {
 	if (name.len != strlen(field))
 		return false;
 	for (size_t i = 0; i < name.len; i++) {
-		char c = name.at[i] == '_' ? '-' : name.at[i];
+		const char a = name.at[i] == '_' ? '-' : name.at[i], b = field[i] == '_' ? '-' : field[i];
 
-		if (strncasecmp(&c, field + i, 1) != 0)
+		if (strncasecmp(&a, &b, 1) != 0)
 			return false;
 	}
 	return true;
@@ -256,7 +255,7 @@ const char *http_head_field(struct http_head *h, const struct http_target *t, st
 	if (name.len == 0)
 		return "the request has a field without a name"; /* llhttp 8 has nothing against it */
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		if (!same_field(name, fields[i].name))
+		if (!http_same_field(name, fields[i].name))
 			continue;
 		if (!text_is(name, fields[i].name))
 			return "the request has a field name with \"_\" for \"-\"";

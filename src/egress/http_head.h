@@ -40,10 +40,14 @@ struct http_head {
 struct http_target {
 	const char *name;
 	uint16_t port;
+	bool secure; /* inside TLS */
 };
 /* In the bytes of the head: name and value stand as they came. */
 const char *http_head_field(struct http_head *h, const struct http_target *t, struct http_text name, struct http_text value);
 const char *http_head_end(const struct http_head *h, const struct http_target *t, struct http_text target, bool options, bool http_1_0);
+
+/* The same field: capitals do not matter, and to some "_" is "-" (what comes out of CGI has only one of them). */
+bool http_same_field(struct http_text name, const char *field);
 
 /* The Upgrade field of an answer is this and nothing else. */
 bool http_is_websocket(struct http_text value);

@@ -34,6 +34,8 @@ void broker_config_encode(const struct broker_config *c, struct buf *b)
 	wire_put_u32(b, BROKER_CONFIG);
 	string_list_put(b, &c->policy);
 	wire_put_str(b, c->proxy);
+	wire_put_str(b, c->proxy_from);
+	wire_put_str(b, c->no_proxy);
 	wire_put_str(b, c->resolv);
 	wire_put_str(b, c->hosts);
 	wire_put_str(b, c->trust);
@@ -49,6 +51,8 @@ int broker_config_decode(const void *body, size_t len, struct broker_config *c, 
 	*c = (struct broker_config){0};
 	string_list_get(&r, &c->policy);
 	c->proxy = wire_get_str(&r);
+	c->proxy_from = wire_get_str(&r);
+	c->no_proxy = wire_get_str(&r);
 	c->resolv = wire_get_str(&r);
 	c->hosts = wire_get_str(&r);
 	c->trust = wire_get_str(&r);
@@ -61,6 +65,19 @@ int broker_config_decode(const void *body, size_t len, struct broker_config *c, 
 	free(c->policy.items);
 	*c = (struct broker_config){0};
 	return malformed(err);
+}
+
+void broker_fresh_encode(const char *resolv, struct buf *b)
+{
+	wire_put_u32(b, BROKER_FRESH);
+	wire_put_str(b, resolv);
+}
+
+int broker_fresh_decode(const void *body, size_t len, const char **resolv, struct cordon_error *err)
+{
+	struct wire_reader r = read_body(body, len, BROKER_FRESH);
+	*resolv = wire_get_str(&r);
+	return wire_done(&r) ? 0 : malformed(err);
 }
 
 void broker_authority_encode(const struct broker_authority *a, struct buf *b)
@@ -113,6 +130,7 @@ void broker_event_encode(const struct broker_event *e, struct buf *b)
 	wire_put_u64(b, e->sent);
 	wire_put_u64(b, e->received);
 	wire_put_u64(b, e->duration_us);
+	wire_put_u64(b, e->again);
 }
 
 static bool is_one_of(const char *const *known, size_t count, const char *text)
@@ -156,6 +174,7 @@ int broker_event_decode(const void *body, size_t len, struct broker_event *e, st
 	e->sent = wire_get_u64(&r);
 	e->received = wire_get_u64(&r);
 	e->duration_us = wire_get_u64(&r);
+	e->again = wire_get_u64(&r);
 	if (wire_done(&r) && kind > 0 && kind < BROKER_EVENT_COUNT && port <= UINT16_MAX && event_valid(e))
 		return 0;
 	return malformed(err);

@@ -8,7 +8,7 @@
  *   library ── SOCKETS … ──▶ broker             (the last one says so)
  *   library ◀─ READY ── broker                  (or WIRE_ERROR, at any time before it)
  *   library ◀─ EVENT … ── broker                (before the sandbox is answered: who sees a refusal knows that it is on record)
- *   library ── FRESH ──▶ broker                 (a command begins: its refusals are told, whatever was told before)
+ *   library ── FRESH ──▶ broker                 (a command begins: its refusals are told, whatever was told before, and the host's resolvers may be others)
  *
  * Closing the socket ends the broker, after the events of what was still open.
  */
@@ -16,10 +16,14 @@
 #define CORDON_EGRESS_MESSAGES_H
 
 #include "base/err.h"
+#include "policy/policy.h"
 #include "sandbox/airlock.h"
 #include "sandbox/spec.h"
 
 #define BROKER_FD 3 /* where the broker finds that socket */
+
+/* The airlock's, those of published ports, and a door. */
+#define BROKER_SOCKETS_MAX (AIRLOCK_SOCKETS_MAX + 2 * POLICY_INBOUND_MAX + 1)
 
 enum broker_message {
 	BROKER_CONFIG = 1,
@@ -39,7 +43,9 @@ struct broker_authority {
 
 struct broker_config {
 	struct string_list policy;  /* "KEY=VALUE" as policy_settings() makes them: network.* and secrets */
-	const char *proxy;          /* "http://[USER:PASSWORD@]HOST:PORT", by which the host itself gets out; NULL: directly */
+	const char *proxy;          /* "[http://][USER:PASSWORD@]HOST:PORT", by which the host itself gets out; NULL: directly */
+	const char *proxy_from;     /* the variable that says so; NULL: none */
+	const char *no_proxy;       /* the hosts that are reached without it all the same, as in NO_PROXY; NULL: none */
 	const char *resolv, *hosts; /* files by which names are resolved; NULL: the host's */
 	const char *trust; /* a file of certificates that servers are verified by (PEM); NULL: the host's. Read only if there are secrets */
 	struct broker_authority authority; /* of an earlier broker of this sandbox */
@@ -66,6 +72,7 @@ struct broker_event {
 	const char *reason;  /* one line */
 	const char *address; /* that was dialled; NULL: none */
 	uint64_t sent, received, duration_us;
+	uint64_t again; /* 0: this is told for the first time; else how often it has happened since it was told */
 };
 
 void broker_config_encode(const struct broker_config *c, struct buf *b);
@@ -78,6 +85,8 @@ void broker_sockets_encode(const struct airlock_socket *s, size_t count, bool la
 int broker_sockets_decode(const void *body, size_t len, struct airlock_socket *out, size_t *count, bool *last, struct cordon_error *err);
 void broker_event_encode(const struct broker_event *e, struct buf *b);
 int broker_event_decode(const void *body, size_t len, struct broker_event *e, struct cordon_error *err); /* points into the body */
+void broker_fresh_encode(const char *resolv, struct buf *b); /* the contents of resolv.conf, NULL: as before */
+int broker_fresh_decode(const void *body, size_t len, const char **resolv, struct cordon_error *err); /* points into the body */
 /* Which message a body is; 0: none. */
 enum broker_message broker_message_kind(const void *body, size_t len);
 

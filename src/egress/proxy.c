@@ -3,8 +3,10 @@
 
 #include <llhttp.h>
 #include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "base/units.h"
@@ -12,7 +14,6 @@
 
 #define ANSWER_MAX ((size_t)16 << 10) /* of its head */
 #define CREDENTIALS_MAX 512
-#define SCHEME "http://"
 
 struct proxy_answer {
 	llhttp_t parser;
@@ -81,30 +82,83 @@ static int parse_authority(const char *text, size_t len, struct proxy *out)
 	return host_target_parse(host, &out->host, NULL);
 }
 
-/* The URL may hold a password: it is not repeated. */
-int proxy_parse(const char *url, struct proxy *out, struct cordon_error *err)
+/* "http://", or nothing, which means the same. NULL: another one. */
+static const char *behind_scheme(const char *url)
 {
-	*out = (struct proxy){0};
-	if (strncmp(url, SCHEME, sizeof(SCHEME) - 1) != 0)
-		return err_set(err, CORDON_ERR_INPUT, "a proxy is written http://[USER:PASSWORD@]HOST:PORT");
-	const char *rest = url + sizeof(SCHEME) - 1, *slash = strchr(rest, '/');
-	size_t len = slash ? (size_t)(slash - rest) : strlen(rest);
+	const char *sep = strstr(url, "://");
+	if (!sep)
+		return url;
+	return sep - url == 4 && strncasecmp(url, "http", 4) == 0 ? sep + 3 : NULL;
+}
+
+/* The URL may hold a password: it is not repeated. */
+static int parse_url(const char *url, struct proxy *out, struct cordon_error *err)
+{
+	const char *rest = behind_scheme(url), *slash = rest ? strchr(rest, '/') : NULL;
+	if (!rest)
+		return err_set(err, CORDON_ERR_INPUT,
+		               "%.*s:// is no proxy that cordon can use: it must be http://[USER:PASSWORD@]HOST:PORT",
+		               (int)MIN(strcspn(url, ":"), (size_t)16), url);
+	const size_t len = slash ? (size_t)(slash - rest) : strlen(rest);
 	const char *at = memrchr(rest, '@', len);
 	if (slash && slash[1])
 		return err_set(err, CORDON_ERR_INPUT, "the URL of a proxy has no path");
 	if (at && !(out->credentials = encode_credentials(rest, (size_t)(at - rest))))
 		return err_set(err, CORDON_ERR_INPUT, "the user or password of the proxy cannot be read");
-	size_t skip = at ? (size_t)(at - rest) + 1 : 0;
-	if (parse_authority(rest + skip, len - skip, out) == 0)
-		return 0;
-	proxy_clear(out);
-	return err_set(err, CORDON_ERR_INPUT, "the proxy has no host and port: write http://HOST:PORT");
+	const size_t skip = at ? (size_t)(at - rest) + 1 : 0;
+	if (parse_authority(rest + skip, len - skip, out) < 0)
+		return err_set(err, CORDON_ERR_INPUT, "the proxy has no host and port: write http://HOST:PORT");
+	return 0;
+}
+
+int proxy_parse(const char *url, const char *except, struct proxy *out, struct cordon_error *err)
+{
+	*out = (struct proxy){0};
+	out->except = except ? strdup(except) : NULL;
+	int r = except && !out->except ? err_set(err, CORDON_ERR_SYSTEM, "out of memory") : parse_url(url, out, err);
+	if (r < 0)
+		proxy_clear(out);
+	return r;
 }
 
 void proxy_clear(struct proxy *p)
 {
 	free(p->credentials);
+	free(p->except);
 	*p = (struct proxy){0};
+}
+
+/* ---- who is reached without it ------------------------------------------------------------------------------------------------ */
+
+static bool names_address(const char *entry, const struct host_target *t)
+{
+	char plain[HOST_TEXT_MAX];
+	const size_t len = strlen(entry);
+	const bool bracketed = len > 2 && entry[0] == '[' && entry[len - 1] == ']';
+	snprintf(plain, sizeof(plain), "%.*s", (int)(bracketed ? len - 2 : len), entry + bracketed);
+	_cleanup_free_ char *block = host_canonical(plain, HOST_BLOCK, NULL);
+	return block && host_matches(block, t);
+}
+
+/* "example.org" and ".example.org" are that name and all below it. */
+static bool names_name(const char *entry, const struct host_target *t)
+{
+	entry += entry[0] == '.';
+	size_t len = strlen(entry);
+	const size_t whole = strlen(t->name);
+	len -= len > 0 && entry[len - 1] == '.';
+	return len > 0 && len <= whole && strncasecmp(t->name + whole - len, entry, len) == 0 &&
+	       (len == whole || t->name[whole - len - 1] == '.');
+}
+
+bool proxy_is_passed_by(const struct proxy *p, const struct host_target *target)
+{
+	_cleanup_free_ char *list = p->except ? strdup(p->except) : NULL;
+	char *save;
+	for (char *entry = list ? strtok_r(list, ", \t", &save) : NULL; entry; entry = strtok_r(NULL, ", \t", &save))
+		if (strcmp(entry, "*") == 0 || (target->is_address ? names_address(entry, target) : names_name(entry, target)))
+			return true;
+	return false;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------------------- */

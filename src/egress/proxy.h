@@ -3,6 +3,7 @@
 #ifndef CORDON_EGRESS_PROXY_H
 #define CORDON_EGRESS_PROXY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,11 +15,15 @@ struct proxy {
 	struct host_target host;
 	uint16_t port;
 	char *credentials; /* in base64; NULL: none */
+	char *except;      /* hosts for which it is not asked, as in NO_PROXY; NULL: none */
 };
 
-/* "http://[USER:PASSWORD@]HOST:PORT[/]", with %XX in user and password. */
-int proxy_parse(const char *url, struct proxy *out, struct cordon_error *err);
+/* "[http://][USER:PASSWORD@]HOST:PORT[/]", with %XX in user and password. except may be NULL. */
+int proxy_parse(const char *url, const char *except, struct proxy *out, struct cordon_error *err);
 void proxy_clear(struct proxy *p);
+
+/* Is it not asked for this one? By its list, as curl reads it: names with all below them, addresses, blocks, or "*". */
+bool proxy_is_passed_by(const struct proxy *p, const struct host_target *target);
 
 /* What is to be sent to it. */
 void proxy_request(const struct proxy *p, const struct host_target *target, uint16_t port, struct buf *out);

@@ -381,6 +381,11 @@ void relays_free(struct relays *s)
 	free(s);
 }
 
+struct bucket *relays_bucket(struct relays *s)
+{
+	return s->bucket;
+}
+
 static void watch(struct relay *r, struct side *s, int fd, event_callback_fn on)
 {
 	s->fd = fd;

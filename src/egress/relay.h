@@ -45,6 +45,7 @@ typedef void relay_over(void *arg, enum relay_end how);
 struct relays;                                                          /* what they share: pipes, the limit on bytes per second */
 struct relays *relays_new(struct event_base *base, uint64_t bandwidth); /* NULL: out of memory */
 void relays_free(struct relays *s);
+struct bucket *relays_bucket(struct relays *s); /* that limit, for others that move bytes */
 
 struct relay_spec {
 	int client, server; /* do not block; taken over */

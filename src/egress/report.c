@@ -40,14 +40,29 @@ struct reporter {
 	struct refused_slot slots[SLOTS];
 	size_t count;
 	struct limit limits[BROKER_EVENT_COUNT];
-	struct event *timer;
+	struct event *timer, *sweep; /* for what is left out, for what happens again */
 };
+
+static void tell_left_out(struct reporter *r);
+static void tell_again(struct reporter *r, struct refused *f);
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	report_left_out(arg);
+	tell_left_out(arg);
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+	struct reporter *r = arg;
+	struct refused *f;
+	(void)fd;
+	(void)what;
+	TAILQ_FOREACH(f, &r->order, order)
+	{
+		tell_again(r, f);
+	}
 }
 
 struct reporter *reporter_new(struct event_base *base, int fd)
@@ -61,9 +76,10 @@ struct reporter *reporter_new(struct event_base *base, int fd)
 		r->limits[i] = (struct limit){.tokens = REPORT_BURST, .filled_s = clock_s()};
 	TAILQ_INIT(&r->order);
 	r->timer = evtimer_new(base, on_timer, r);
-	if (r->timer)
+	r->sweep = evtimer_new(base, on_sweep, r);
+	if (r->timer && r->sweep)
 		return r;
-	free(r);
+	reporter_free(r);
 	return NULL;
 }
 
@@ -81,7 +97,10 @@ void reporter_free(struct reporter *r)
 		return;
 	while (!TAILQ_EMPTY(&r->order))
 		forget(r, TAILQ_FIRST(&r->order));
-	event_free(r->timer);
+	if (r->timer)
+		event_free(r->timer);
+	if (r->sweep)
+		event_free(r->sweep);
 	free(r);
 }
 
@@ -117,8 +136,10 @@ static void remember(struct reporter *r, const struct broker_event *e)
 	struct refused *f = calloc(1, sizeof(*f) + len + rule_len);
 	if (!f) /* it will be told of once more than it need be */
 		return;
-	if (r->count == REPORT_TARGETS)
+	if (r->count == REPORT_TARGETS) {
+		tell_again(r, TAILQ_FIRST(&r->order));
 		forget(r, TAILQ_FIRST(&r->order));
+	}
 	memcpy(f->target, e->target, len);
 	f->rule = memcpy(f->target + len, e->rule, rule_len);
 	f->kind = e->kind;
@@ -140,44 +161,78 @@ static bool take_token(struct limit *l)
 	return true;
 }
 
-static void leave_out(struct reporter *r, struct limit *l)
+static void leave_out(struct reporter *r, struct limit *l, uint64_t count)
 {
 	const struct timeval later = {REPORT_LEFT_OUT_S, 0};
-	l->left_out++;
+	l->left_out += count;
 	if (!evtimer_pending(r->timer, NULL))
 		evtimer_add(r->timer, &later);
 }
 
+static void count_again(struct reporter *r, struct refused *f)
+{
+	const struct timeval later = {REPORT_AGAIN_S, 0};
+	f->again++;
+	if (!evtimer_pending(r->sweep, NULL))
+		evtimer_add(r->sweep, &later);
+}
+
+/* How often that was. Where too much is told already, it is counted with the rest. */
+static void tell_again(struct reporter *r, struct refused *f)
+{
+	char reason[REASON_MAX];
+	const uint64_t again = f->again;
+	f->again = 0;
+	if (again == 0)
+		return;
+	if (!take_token(&r->limits[f->kind])) {
+		leave_out(r, &r->limits[f->kind], again);
+		return;
+	}
+	snprintf(reason, sizeof(reason), "%" PRIu64 " times more since it was told", again);
+	report(r, &(struct broker_event){.kind = f->kind,
+	                                 .target = f->target,
+	                                 .port = f->port,
+	                                 .protocol = f->port ? "tcp" : "dns",
+	                                 .rule = f->rule,
+	                                 .reason = reason,
+	                                 .again = again});
+}
+
 void report_limited(struct reporter *r, const struct broker_event *e)
 {
-	struct broker_event told = *e;
 	struct refused *f = find(r, e);
-	char reason[REASON_MAX];
 	if (f && clock_s() - f->told_s < REPORT_AGAIN_S) {
-		f->again++;
+		count_again(r, f);
 		return;
 	}
 	if (!take_token(&r->limits[e->kind])) {
-		leave_out(r, &r->limits[e->kind]);
+		leave_out(r, &r->limits[e->kind], 1);
 		return;
 	}
-	if (f && f->again) {
-		snprintf(reason, sizeof(reason), "%s (and %" PRIu64 " times more since it was last told)", e->reason, f->again);
-		told.reason = reason;
-	}
-	if (f)
+	if (f) {
+		tell_again(r, f);
 		forget(r, f);
+	}
 	remember(r, e);
-	report(r, &told);
+	report(r, e);
 }
 
 void report_afresh(struct reporter *r)
 {
-	while (!TAILQ_EMPTY(&r->order))
+	while (!TAILQ_EMPTY(&r->order)) {
+		tell_again(r, TAILQ_FIRST(&r->order));
 		forget(r, TAILQ_FIRST(&r->order));
+	}
 }
 
-void report_left_out(struct reporter *r)
+void report_rest(struct reporter *r)
+{
+	report_afresh(r);
+	tell_left_out(r);
+}
+
+static void tell_left_out(struct reporter *r)
 {
 	static const char *const names[BROKER_EVENT_COUNT] = {[BROKER_DENIED] = "refusals", [BROKER_FAILED] = "failures"};
 	char reason[REASON_MAX];

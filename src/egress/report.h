@@ -2,9 +2,9 @@
 /*
  * What the library is told. It is sent before the sandbox gets its answer, and if the library is slow, the broker waits: nothing happens that is not on record.
  *
- * Refusals and failures cost a sandbox nothing, so that it could have millions of them. Each target is told of once a minute, command and rule at most, together with how often it
- * was refused in between, and all refusals together (and all failures) at a rate that a person could read; what is left out is counted, and the count is told. What is opened and
- * closed is told each time: how often that can be, broker.c limits.
+ * Refusals and failures cost a sandbox nothing, so that it could have millions of them. Each target is told of once a minute, command and rule at most, and how often it
+ * was refused after that is told within another; all refusals together (and all failures) at a rate that a person could read; what is left out is counted, and the count is told. What is
+ * opened and closed is told each time: how often that can be, broker.c limits.
  */
 #ifndef CORDON_EGRESS_REPORT_H
 #define CORDON_EGRESS_REPORT_H
@@ -29,7 +29,7 @@ void report(struct reporter *r, const struct broker_event *e);
 void report_limited(struct reporter *r, const struct broker_event *e); /* as above: BROKER_DENIED, BROKER_FAILED */
 /* What was refused so far is told again when it is refused again. */
 void report_afresh(struct reporter *r);
-/* Tells the count of what was left out, if there is any. */
-void report_left_out(struct reporter *r);
+/* Tells all that was counted and not told, if there is any. */
+void report_rest(struct reporter *r);
 
 #endif

@@ -106,3 +106,8 @@ bool rules_connection(const struct cordon_policy *p, const struct names *names, 
 	out->protocol = rule_at(p, v->index)->protocol;
 	return true;
 }
+
+bool rules_other_port(const struct cordon_policy *p, const struct host_target *target, uint16_t port, struct policy_verdict *v)
+{
+	return match(p, target, port, v);
+}

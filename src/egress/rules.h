@@ -25,4 +25,7 @@ struct destination {
 bool rules_connection(const struct cordon_policy *p, const struct names *names, const struct sockaddr *local, struct destination *out,
                       struct policy_verdict *v);
 
+/* May this host be dialled at another port than the one that was asked for? */
+bool rules_other_port(const struct cordon_policy *p, const struct host_target *target, uint16_t port, struct policy_verdict *v);
+
 #endif

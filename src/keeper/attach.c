@@ -23,6 +23,7 @@ struct keeper_exec {
 	bool done;
 	bool keep;
 	void (*on_output)(void *user, enum cordon_stream stream, const void *data, size_t len);
+	void (*on_denial)(void *user, const struct cordon_denial *denial);
 	void *user;
 	struct buf out, err;
 	struct wire_msg last; /* what the result points into */
@@ -124,7 +125,11 @@ int keeper_exec_start(const char *home, const char *id, const struct keeper_exec
 	struct keeper_exec *e = calloc(1, sizeof(*e));
 	if (!e)
 		return err_sys(err, "cannot start a command");
-	*e = (struct keeper_exec){.fd = -1, .keep = options->keep_output, .on_output = options->on_output, .user = options->user};
+	*e = (struct keeper_exec){.fd = -1,
+	                          .keep = options->keep_output,
+	                          .on_output = options->on_output,
+	                          .on_denial = options->on_denial,
+	                          .user = options->user};
 	e->out.cap = e->err.cap = SIZE_MAX / 4; /* the sandbox's own limits.max_output holds */
 	if (store_open(&s, home, err) < 0) {
 		keeper_exec_free(e);
@@ -163,6 +168,16 @@ static int take_output(struct keeper_exec *e, const struct keeper_reply *r, stru
 	return 1;
 }
 
+static int take_denial(struct keeper_exec *e, const struct keeper_reply *r, struct cordon_error *err)
+{
+	struct cordon_denial d;
+	if (denial_decode(r->data, r->len, &d, err) < 0)
+		return -1;
+	if (e->on_denial)
+		e->on_denial(e->user, &d);
+	return 1;
+}
+
 static int take_end(struct keeper_exec *e, struct wire_msg *msg, const struct keeper_reply *r, struct cordon_error *err)
 {
 	if (result_decode(r->data, r->len, &e->result, err) < 0)
@@ -183,6 +198,8 @@ static int handle(struct keeper_exec *e, struct wire_msg *msg, const struct keep
 	switch (r->event) {
 	case KEEPER_OUTPUT:
 		return take_output(e, r, err);
+	case KEEPER_DENIAL:
+		return take_denial(e, r, err);
 	case KEEPER_ROOM:
 		e->room = true;
 		return 1;

@@ -14,6 +14,7 @@ struct keeper_exec_options {
 	const struct keeper_request *request; /* verb KEEPER_EXEC; with KEEPER_NO_WAIT, a sandbox that is busy is an error */
 	bool keep_output;                     /* for the result */
 	void (*on_output)(void *user, enum cordon_stream stream, const void *data, size_t len);
+	void (*on_denial)(void *user, const struct cordon_denial *denial); /* as in struct cordon_exec_options */
 	void *user;
 	/* Called when it has waited for a while; who has the sandbox. May be NULL. */
 	void (*waiting)(void *user, const char *who);

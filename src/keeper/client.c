@@ -105,6 +105,16 @@ int keeper_state(const char *home, const char *id, enum box_state *out, struct c
 	return r < 0 ? -1 : 0;
 }
 
+int keeper_published(const char *home, const char *id, struct strlist *out, struct cordon_error *err)
+{
+	_cleanup_answer_ struct answer a;
+	const int r = ask_within(home, id, PATIENCE_MS, &(struct keeper_request){.verb = KEEPER_STATE}, &a, NULL);
+	for (size_t i = KEEPER_STATE_FIELDS; r > 0 && i < a.reply.items.count; i++)
+		if (strlist_add(out, a.reply.items.items[i], err) < 0)
+			return -1;
+	return 0;
+}
+
 static int not_live(const char *id, struct cordon_error *err)
 {
 	return err_set(err, CORDON_ERR_INPUT, "sandbox %s is stopped: nothing runs in it", id);

@@ -13,6 +13,8 @@ extern const char *const box_state_names[]; /* "stopped", "live", "paused" */
 
 /* The truth about a sandbox now: asks its keeper; a socket that nobody listens on (a keeper that was killed) means stopped. */
 int keeper_state(const char *home, const char *id, enum box_state *out, struct cordon_error *err);
+/* The ports that it publishes now, as "INSIDE HOST" each; added to out. None if it is stopped, or too busy to answer. */
+int keeper_published(const char *home, const char *id, struct strlist *out, struct cordon_error *err);
 
 /* Through the keeper if the sandbox is live, else by itself under the lock. wait: queue behind an exec that runs; else CORDON_ERR_BUSY and the message says by whom it is used. */
 int keeper_op(const char *home, const char *what, const struct op_request *request, bool wait, struct op_reply *reply,

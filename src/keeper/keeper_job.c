@@ -229,6 +229,15 @@ static void output(void *user, enum cordon_stream stream, const void *data, size
 	}
 }
 
+static void denial(void *user, const struct cordon_denial *d)
+{
+	struct job *j = user;
+	_cleanup_buf_ struct buf data = {0};
+	denial_encode(d, &data);
+	if (j->client && !data.failed) /* it is in the result all the same */
+		conn_reply(j->client, &(struct keeper_reply){.event = KEEPER_DENIAL, .data = data.data, .len = data.len});
+}
+
 static size_t input_pending(const struct job *j)
 {
 	return j->input.len - j->input_sent;
@@ -313,6 +322,7 @@ static int start_exec(struct keeper *k, struct job *j, struct cordon_error *err)
 		.rows = (unsigned short)r->rows,
 		.cols = (unsigned short)r->cols,
 		.on_output = output,
+		.on_denial = denial,
 		.user = j,
 		.timeout_ms = r->timeout_ms ? r->timeout_ms
 	                      : j->service  ? -1

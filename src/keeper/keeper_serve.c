@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "keeper/keeper.h"
+#include "lib/publish.h"
 
 /* Lists of strings that are made here and sent. */
 static int add(struct strlist *l, const char *text, struct cordon_error *err)
@@ -36,7 +37,8 @@ static void serve_state(struct keeper *k, struct conn *c, const struct keeper_re
 	struct strlist items = {0};
 	struct cordon_error err = {0};
 	(void)r;
-	int failed = add(&items, k->sandbox->frozen ? "paused" : "live", &err) < 0 || add_number(&items, getpid(), &err) < 0;
+	int failed = add(&items, k->sandbox->frozen ? "paused" : "live", &err) < 0 || add_number(&items, getpid(), &err) < 0 ||
+	             publish_list(k->sandbox, &items, &err) < 0;
 	answer(c, failed, &items, &err);
 }
 

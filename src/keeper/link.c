@@ -23,6 +23,8 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "lib/live.h"
+#include "policy/maps.h"
 
 #define KEEPER_MS 30000 /* for a keeper to start or to end */
 #define RETRY_MS 50
@@ -146,22 +148,48 @@ int link_connect(const struct turn *t, struct cordon_error *err)
 /* What the library asks the environment for. The variables of a command travel with each exec. */
 static bool keeper_needs(const char *variable)
 {
-	static const char *const names[] = {"HOME=",        "PATH=",         "XDG_STATE_HOME=",     "CORDON_LIMITS=", "CORDON_LAYERS=",
-	                                    "CORDON_TEST_", "CORDON_HOSTS=", "CORDON_RESOLV_CONF=", "HTTPS_PROXY=",   "https_proxy=",
-	                                    "ALL_PROXY=",   "all_proxy=",    "ASAN_OPTIONS=",       "UBSAN_OPTIONS=", "LSAN_OPTIONS="};
+	static const char *const names[] = {"HOME=",         "PATH=",          "XDG_STATE_HOME=",     "CORDON_LIMITS=", "CORDON_LAYERS=",
+	                                    "CORDON_TEST_",  "CORDON_HOSTS=",  "CORDON_RESOLV_CONF=", "SSL_CERT_FILE=", "HTTPS_PROXY=",
+	                                    "https_proxy=",  "ALL_PROXY=",     "all_proxy=",          "NO_PROXY=",      "no_proxy=",
+	                                    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS="};
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strncmp(variable, names[i], strlen(names[i])) == 0)
 			return true;
 	return false;
 }
 
-static int keeper_environment(const char *home, struct strlist *out, struct cordon_error *err)
+/* Secrets of its policy that come from variables are those of who starts it. One that is not there is the library's to complain about. */
+static int add_secrets(const struct turn *t, struct strlist *out, struct cordon_error *err)
+{
+	static const char from[] = "env:";
+	_cleanup_box_ struct box b = {0};
+	if (box_load(t->store, t->id, &b, err) < 0)
+		return -1;
+	struct cordon_policy *p = live_policy(&b, err);
+	int r = p ? 0 : -1;
+	for (size_t i = 0; r == 0 && i < p->secrets.count; i++) {
+		const struct policy_secret *s = maplist_item(&p->secrets, &map_secret, i);
+		const char *name = strncmp(s->from, from, strlen(from)) == 0 ? s->from + strlen(from) : NULL;
+		_cleanup_free_ char *entry = NULL;
+		if (!name || !getenv(name))
+			continue;
+		if (asprintf(&entry, "%s=%s", name, getenv(name)) < 0)
+			entry = NULL;
+		r = entry ? strlist_assign(out, entry, err) : err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	}
+	cordon_policy_free(p);
+	return r;
+}
+
+static int keeper_environment(const struct turn *t, struct strlist *out, struct cordon_error *err)
 {
 	_cleanup_free_ char *state = NULL;
-	if (asprintf(&state, "CORDON_HOME=%s", home) < 0) {
+	if (asprintf(&state, "CORDON_HOME=%s", t->store->home) < 0) {
 		state = NULL;
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	}
+	if (add_secrets(t, out, err) < 0)
+		return -1;
 	for (char **e = environ; *e; e++)
 		if (keeper_needs(*e) && strlist_add(out, *e, err) < 0)
 			return -1;
@@ -207,7 +235,7 @@ static int start_keeper(const struct turn *t, struct cordon_error *err)
 		return err_sys(err, "socketpair");
 	_cleanup_fd_ int ours = pair[0], low = pair[1];
 	_cleanup_fd_ int theirs = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FD);
-	int r = theirs < 0 ? err_sys(err, "dup") : keeper_environment(t->store->home, &env, err);
+	int r = theirs < 0 ? err_sys(err, "dup") : keeper_environment(t, &env, err);
 	if (r == 0 && (errno = spawn_process(t->id, theirs, env.items, &pid)))
 		r = err_sys(err, "cannot start the keeper of sandbox %s", t->id);
 	strlist_free(&env);

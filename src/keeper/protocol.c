@@ -170,7 +170,33 @@ int progress_decode(const void *body, size_t len, uint64_t *done, uint64_t *tota
 	return wire_done(&r) && *done <= *total ? 0 : err_set(err, CORDON_ERR_SYSTEM, "malformed answer from the sandbox's keeper");
 }
 
+/* ---- denials ----------------------------------------------------------------------------------------------------------------- */
+
 #define DENIAL_TEXTS 5
+
+void denial_encode(const struct cordon_denial *d, struct buf *out)
+{
+	const char *const texts[DENIAL_TEXTS] = {d->category, d->target, d->rule, d->errno_name, d->hint};
+	for (size_t i = 0; i < DENIAL_TEXTS; i++)
+		wire_put_str(out, texts[i]);
+}
+
+static void get_denial(struct wire_reader *r, struct cordon_denial *out)
+{
+	const char *text[DENIAL_TEXTS];
+	for (size_t k = 0; k < DENIAL_TEXTS; k++)
+		text[k] = wire_get_str(r);
+	*out = (struct cordon_denial){text[0], text[1], text[2], text[3], text[4]};
+	if (!text[0] || !text[1])
+		r->bad = true;
+}
+
+int denial_decode(const void *body, size_t len, struct cordon_denial *out, struct cordon_error *err)
+{
+	struct wire_reader r = {.at = body, .end = (const char *)body + len};
+	get_denial(&r, out);
+	return wire_done(&r) ? 0 : err_set(err, CORDON_ERR_SYSTEM, "malformed answer from the sandbox's keeper");
+}
 
 /* ---- results ----------------------------------------------------------------------------------------------------------------- */
 
@@ -234,12 +260,8 @@ void result_encode(const struct cordon_result *result, struct buf *out)
 	}
 	string_list_put(out, &services);
 	wire_put_u32(out, (uint32_t)r.denial_count);
-	for (size_t i = 0; i < r.denial_count; i++) {
-		const struct cordon_denial *d = &r.denials[i];
-		const char *const fields[DENIAL_TEXTS] = {d->category, d->target, d->rule, d->errno_name, d->hint};
-		for (size_t k = 0; k < DENIAL_TEXTS; k++)
-			wire_put_str(out, fields[k]);
-	}
+	for (size_t i = 0; i < r.denial_count; i++)
+		denial_encode(&r.denials[i], out);
 }
 
 static void get_denials(struct wire_reader *r, struct keeper_result *out)
@@ -248,14 +270,8 @@ static void get_denials(struct wire_reader *r, struct keeper_result *out)
 	out->denials = calloc((size_t)n + 1, sizeof(*out->denials));
 	if (!out->denials)
 		r->bad = true;
-	for (uint32_t i = 0; i < n && !r->bad; i++) {
-		const char *text[DENIAL_TEXTS];
-		for (size_t k = 0; k < DENIAL_TEXTS; k++)
-			text[k] = wire_get_str(r);
-		out->denials[i] = (struct cordon_denial){text[0], text[1], text[2], text[3], text[4]};
-		if (!text[0] || !text[1])
-			r->bad = true;
-	}
+	for (uint32_t i = 0; i < n && !r->bad; i++)
+		get_denial(r, &out->denials[i]);
 	out->result.denials = out->denials;
 	out->result.denial_count = n;
 }

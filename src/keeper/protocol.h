@@ -28,7 +28,7 @@
 enum keeper_verb {
 	KEEPER_EXEC = 1,
 	KEEPER_OP,     /* op, op_flags, args: ops.h                         → OK with status and items */
-	KEEPER_STATE,  /*                                                   → OK, items: state, keeper's pid */
+	KEEPER_STATE,  /*                                                   → OK, items: state, keeper's pid, its published ports */
 	KEEPER_PS,     /*                                                   → OK, items: KEEPER_PS_FIELDS for each process */
 	KEEPER_KILL,   /* name: a service or exec; signo                    → OK */
 	KEEPER_WAIT,   /* name                                              → OK with its exit status, once it is over; items: id */
@@ -53,6 +53,8 @@ enum keeper_flags {
 	KEEPER_TELL = 1 << 6,     /* an operation that takes long tells how far it is */
 	KEEPER_FLAGS_ALL = (1 << 7) - 1,
 };
+
+enum { KEEPER_STATE_FIELDS = 2 }; /* state and pid; published ports follow */
 
 enum { KEEPER_PS_FIELDS = 6 }; /* id, name, command, started (ms since the epoch), "queued", "running" or "over", exit status */
 
@@ -86,6 +88,7 @@ enum keeper_event {
 	KEEPER_NO_ROOM,  /* … and never will again */
 	KEEPER_END,      /* data: a result */
 	KEEPER_PROGRESS, /* of an operation, only with KEEPER_TELL; data: progress_encode() */
+	KEEPER_DENIAL,   /* of a command that runs; data: denial_encode() */
 	KEEPER_EVENT_COUNT,
 };
 
@@ -105,6 +108,10 @@ void reply_free(struct keeper_reply *r);
 /* How far an operation is. What is too busy to be told is not told again. */
 void progress_encode(uint64_t done, uint64_t total, struct buf *out);
 int progress_decode(const void *body, size_t len, uint64_t *done, uint64_t *total, struct cordon_error *err);
+
+/* What a command was refused. Points into the body. */
+void denial_encode(const struct cordon_denial *d, struct buf *out);
+int denial_decode(const void *body, size_t len, struct cordon_denial *out, struct cordon_error *err);
 
 /* A result without its output, which went before. */
 struct keeper_result {

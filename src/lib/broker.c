@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,12 +20,12 @@
 
 #define PROGRAM "cordon-broker"
 #define HIGH_FD 10
-#define PATIENCE_MS 10000 /* for a word that is expected of it */
-#define CONNECTIONS 1000
+#define RESOLV_MAX ((size_t)4 << 10) /* of resolv.conf, where it changes later: what is longer stays as it was */
+#define PATIENCE_MS 10000            /* for a word that is expected of it */
 
 bool broker_needed(const struct cordon_policy *policy)
 {
-	return policy->network.outbound.count > 0;
+	return policy->network.outbound.count > 0 || policy->network.inbound.count > 0;
 }
 
 /* ---- the process ---------------------------------------------------------------------------------------------------------------- */
@@ -66,20 +67,26 @@ void broker_kill(struct broker_process *b)
 
 /* ---- what it is told ------------------------------------------------------------------------------------------------------------ */
 
+/* What a variable says; NULL: nothing, or there is none. */
+static const char *said_by(const char *name)
+{
+	const char *value = name ? getenv(name) : NULL;
+	return value && *value ? value : NULL;
+}
+
+/* The first of these variables that says something. NULL: none does. */
 static const char *first_of(const char *const *names, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		const char *value = getenv(names[i]);
-		if (value && *value)
-			return value;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (said_by(names[i]))
+			return names[i];
 	return NULL;
 }
 
 /* The part of the policy that is the broker's business. */
 static int settings_of(const struct cordon_policy *p, struct strlist *out, struct cordon_error *err)
 {
-	static const char *const keys[] = {"network.outbound", "network.deny", "network.localhost", "secrets"};
+	static const char *const keys[] = {"network.outbound", "network.inbound", "network.deny", "network.localhost", "secrets"};
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (policy_key_settings(p, policy_key_find(keys[i]), out, err) < 0)
 			return -1;
@@ -90,21 +97,60 @@ int broker_send_config(const struct broker_process *b, const struct cordon_polic
                        struct cordon_error *err)
 {
 	static const char *const proxies[] = {"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"};
+	static const char *const none[] = {"NO_PROXY", "no_proxy"};
+	const char *proxy = first_of(proxies, ARRAY_SIZE(proxies)), *no_proxy = first_of(none, ARRAY_SIZE(none));
 	_cleanup_buf_ struct buf body = {0};
 	struct strlist settings = {0};
 	int r = settings_of(policy, &settings, err);
 	const struct broker_config c = {.policy = {(const char **)(void *)settings.items, (uint32_t)settings.count},
-	                                .proxy = first_of(proxies, ARRAY_SIZE(proxies)),
-	                                .resolv = getenv("CORDON_RESOLV_CONF"),
-	                                .hosts = getenv("CORDON_HOSTS"),
-	                                .trust = getenv("SSL_CERT_FILE"),
+	                                .proxy = said_by(proxy),
+	                                .proxy_from = proxy,
+	                                .no_proxy = said_by(no_proxy),
+	                                .resolv = said_by("CORDON_RESOLV_CONF"),
+	                                .hosts = said_by("CORDON_HOSTS"),
+	                                .trust = said_by("SSL_CERT_FILE"),
 	                                .authority = authority ? *authority : (struct broker_authority){0},
-	                                .connections = CONNECTIONS};
+	                                .connections = (uint32_t)policy->network.connections,
+	                                .bandwidth = policy->network.bandwidth};
 	broker_config_encode(&c, &body);
 	if (r == 0)
 		r = wire_send(b->sock, WIRE_BROKER, &body, NULL, 0, err);
 	strlist_free(&settings);
 	return r;
+}
+
+/* The broker cannot open files any more, and a laptop moves from network to network. What cannot be read is as it was. */
+static char *read_resolv(void)
+{
+	const char *named = getenv("CORDON_RESOLV_CONF");
+	_cleanup_fd_ int fd = open(named ? named : "/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	_cleanup_free_ char *text = fd < 0 ? NULL : malloc(RESOLV_MAX + 1);
+	const ssize_t n = text ? fs_pread_full(fd, text, RESOLV_MAX, 0) : -1;
+	if (n < 0 || (size_t)n == RESOLV_MAX)
+		return NULL;
+	text[n] = '\0';
+	return steal_ptr(&text);
+}
+
+bool broker_resolv_changed(char **known)
+{
+	char *now = read_resolv();
+	if (!now || (*known && strcmp(now, *known) == 0)) {
+		free(now);
+		return false;
+	}
+	free(*known);
+	*known = now;
+	return true;
+}
+
+/* A broker that is gone is noticed elsewhere. */
+void broker_send_fresh(const struct broker_process *b, const char *resolv)
+{
+	_cleanup_buf_ struct buf body = {0};
+	broker_fresh_encode(resolv, &body);
+	if (b->sock >= 0)
+		wire_send(b->sock, WIRE_BROKER, &body, NULL, 0, NULL);
 }
 
 /* The broker reads while this writes: more than a pipe holds is not there, but less may be allowed to be in one. */
@@ -127,8 +173,12 @@ int broker_send_secrets(const struct broker_process *b, const char *home, const 
 {
 	for (size_t i = 0; i < policy->secrets.count; i++) {
 		_cleanup_secret_ struct secret value = {0};
-		if (secrets_resolve(home, maplist_item(&policy->secrets, &map_secret, i), &value, err) < 0 ||
-		    send_value(b, &value, err) < 0)
+		if (secrets_resolve(home, maplist_item(&policy->secrets, &map_secret, i), &value, err) < 0) {
+			if (err && err->code == CORDON_ERR_NOT_FOUND) /* which of a command means that there is no such program */
+				err->code = CORDON_ERR_INPUT;
+			return -1;
+		}
+		if (send_value(b, &value, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +18,10 @@
 #include "lib/broker.h"
 #include "lib/context.h"
 #include "lib/events.h"
+#include "lib/opened.h"
+#include "lib/publish.h"
 #include "policy/host.h"
+#include "policy/maps.h"
 
 #define FAREWELL_MS 2000 /* for its last word */
 #define LIVES 5          /* that are begun within … */
@@ -35,11 +39,16 @@ struct egress {
 	enum { OVER, STARTING, UP } state;
 	struct cordon_error why; /* OVER, if it was not to be */
 	bool joined;             /* the sandbox is ready: its sockets are there */
+	bool was_up;             /* a broker was: what goes wrong from then on, nobody waits to be told */
 	bool ending;
 	bool unrecorded;              /* something could not be written to the audit */
 	struct broker_process broker; /* that is up */
+	struct opened *opened;        /* its connections */
+	char *resolv;                 /* resolv.conf, as the broker knows it */
 	char *certificate, *key;      /* by which its brokers speak for others (struct broker_authority); NULL: not known yet */
 	struct cordon_exec *running;  /* linked by egress_next */
+	struct published published;   /* open while there is a thread */
+	bool announced;               /* … and on record */
 };
 
 /* By the lock. Its number is its own until it is reaped, which is by the lock, too. */
@@ -72,9 +81,16 @@ static void target_of(const struct broker_event *b, char out[HOST_TEXT_MAX + 8])
 		snprintf(out, HOST_TEXT_MAX + 8, "%.250s", b->target);
 }
 
-static void record(struct egress *g, const struct broker_event *b, const char *target)
+static const char *action_of(const struct broker_event *b)
 {
-	const bool over = b->kind == BROKER_CLOSED, only = g->running && !g->running->egress_next;
+	const bool inbound = b->kind == BROKER_OPENED && strcmp(b->rule, "network.inbound") == 0;
+	return !b->port ? "resolve" : inbound ? "accept" : kinds[b->kind].action;
+}
+
+/* counted: its numbers are known. */
+static void record(struct egress *g, const struct broker_event *b, const char *target, bool counted)
+{
+	const bool over = b->kind == BROKER_CLOSED && counted, only = g->running && !g->running->egress_next && !b->again;
 	const struct audit_field detail[] = {AUDIT_TEXT("protocol", b->protocol),
 	                                     AUDIT_TEXT("address", b->address),
 	                                     AUDIT_TEXT("reason", b->reason),
@@ -82,10 +98,11 @@ static void record(struct egress *g, const struct broker_event *b, const char *t
 	                                     over ? AUDIT_INT("received", b->received) : AUDIT_NULL("received"),
 	                                     over ? AUDIT_REAL("duration_ms", (double)b->duration_us / 1000) : AUDIT_NULL("duration_ms"),
 	                                     b->id ? AUDIT_INT("connection", b->id) : AUDIT_NULL("connection"),
+	                                     b->again ? AUDIT_INT("again", b->again) : AUDIT_NULL("again"),
 	                                     AUDIT_END};
 	const struct audit_event event = {.level = kinds[b->kind].level,
 	                                  .category = AUDIT_NETWORK,
-	                                  .action = b->port ? kinds[b->kind].action : "resolve",
+	                                  .action = action_of(b),
 	                                  .allowed = kinds[b->kind].allowed,
 	                                  .sandbox = cordon_sandbox_id(g->sandbox),
 	                                  .exec = only ? g->running->result.id : NULL, /* of several, nobody knows whose it is */
@@ -111,9 +128,12 @@ static void refuse(struct egress *g, const struct broker_event *b, const char *t
 	                                .rule = b->rule,
 	                                .errno_name = b->port ? "ECONNREFUSED" : "EAI_NONAME",
 	                                .hint = hint};
-	for (struct cordon_exec *e = g->running; e; e = e->egress_next)
+	for (struct cordon_exec *e = g->running; e; e = e->egress_next) {
 		if (denials_add(&e->egress_denials, &d, NULL) < 0)
 			g->unrecorded = true;
+		if (e->wake >= 0)
+			eventfd_write(e->wake, 1); /* its owner's thread tells it */
+	}
 }
 
 static void take_event(struct egress *g, const struct wire_msg *msg)
@@ -126,9 +146,23 @@ static void take_event(struct egress *g, const struct wire_msg *msg)
 		return;
 	}
 	target_of(&b, target);
-	record(g, &b, target);
-	if (b.kind == BROKER_DENIED)
+	record(g, &b, target, true);
+	if (opened_follow(&g->opened, &b) < 0)
+		g->unrecorded = true;
+	if (b.kind == BROKER_DENIED && b.again == 0)
 		refuse(g, &b, target);
+}
+
+/* By the lock: a broker has ended, and what it did not tell will not be told any more. */
+static void record_lost(struct egress *g)
+{
+	struct broker_event b;
+	char target[HOST_TEXT_MAX + 8];
+	while (opened_take(&g->opened, &b)) {
+		b.reason = "the broker died";
+		target_of(&b, target);
+		record(g, &b, target, false);
+	}
 }
 
 /* By the lock: what it has said so far, but not without end. False: it has said its last word. */
@@ -175,6 +209,24 @@ static int learn_authority(struct egress *g, const struct broker_process *b, str
 	return known ? 0 : err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 }
 
+/* The airlock's, and what leads into the sandbox: the door is another one for each broker. */
+static int send_sockets(struct egress *g, const struct broker_process *b, const struct airlock *a, struct cordon_error *err)
+{
+	struct airlock_socket all[BROKER_SOCKETS_MAX];
+	size_t n = a->count;
+	_cleanup_fd_ int door = -1;
+	memcpy(all, a->sockets, n * sizeof(all[0]));
+	if (g->published.count) {
+		if ((!g->announced && publish_announce(g->sandbox, &g->published, err) < 0) || publish_door(g->sandbox, &all[n], err) < 0)
+			return -1;
+		g->announced = true;
+		door = all[n++].fd;
+		memcpy(all + n, g->published.sockets, g->published.count * sizeof(all[0]));
+		n += g->published.count;
+	}
+	return broker_send_sockets(b, all, n, err);
+}
+
 static int tell(struct egress *g, const struct broker_process *b, struct cordon_error *err)
 {
 	const struct cordon_policy *policy = &g->sandbox->policy;
@@ -184,7 +236,7 @@ static int tell(struct egress *g, const struct broker_process *b, struct cordon_
 	if (policy->secrets.count && (learn_authority(g, b, err) < 0 || broker_send_secrets(b, g->sandbox->ctx->home, policy, err) < 0))
 		return -1;
 	const struct airlock *a = wait_joined(g);
-	return !a || broker_send_sockets(b, a->sockets, a->count, err) < 0 ? -1 : broker_wait_ready(b, err);
+	return !a || send_sockets(g, b, a, err) < 0 ? -1 : broker_wait_ready(b, err);
 }
 
 /* A broker that is up. */
@@ -236,6 +288,7 @@ static int one_life(struct egress *g)
 {
 	struct cordon_error why = {0};
 	struct broker_process b = {.sock = -1};
+	broker_resolv_changed(&g->resolv); /* it will read that, or what comes after it */
 	pthread_mutex_unlock(&g->lock);
 	const int r = begin_life(g, &b, &why);
 	pthread_mutex_lock(&g->lock);
@@ -244,6 +297,7 @@ static int one_life(struct egress *g)
 		return -1;
 	}
 	g->broker = b;
+	g->was_up = true;
 	if (g->ending)
 		shutdown(b.sock, SHUT_WR);
 	set_state(g, UP);
@@ -251,6 +305,7 @@ static int one_life(struct egress *g)
 	live_life(g);
 	pthread_mutex_lock(&g->lock);
 	broker_kill(&g->broker);
+	record_lost(g);
 	return 0;
 }
 
@@ -283,9 +338,10 @@ static void *run(void *arg)
 	struct egress *g = arg;
 	pthread_mutex_lock(&g->lock);
 	live(g);
-	if (!g->ending) {
+	if (!g->ending && g->was_up) {
 		note(g, AUDIT_CRITICAL, "broker-given-up");
 		airlock_close(&g->sandbox->state.airlock); /* nothing leads out any more */
+		publish_close(&g->published);              /* nor in */
 	}
 	set_state(g, OVER);
 	pthread_mutex_unlock(&g->lock);
@@ -310,6 +366,7 @@ static void release(struct egress *g)
 {
 	pthread_cond_destroy(&g->changed);
 	pthread_mutex_destroy(&g->lock);
+	free(g->resolv);
 	free(g->certificate);
 	if (g->key)
 		explicit_bzero(g->key, strlen(g->key));
@@ -334,14 +391,20 @@ static struct egress *one_egress(struct cordon_sandbox *s)
 static int start_thread(struct egress *g, struct cordon_error *err)
 {
 	sigset_t all, before;
-	g->ending = g->joined = g->unrecorded = false;
+	g->ending = g->joined = g->was_up = g->unrecorded = false;
+	g->announced = false;
 	g->why = (struct cordon_error){0};
+	if (publish_open(&g->published, &g->sandbox->policy, err) < 0)
+		return -1;
 	sigfillset(&all); /* signals are the caller's */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	errno = pthread_create(&g->thread, NULL, run, g);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (errno)
-		return err_sys(err, "cannot start the broker's thread");
+	if (errno) {
+		err_sys(err, "cannot start the broker's thread");
+		publish_close(&g->published);
+		return -1;
+	}
 	g->threaded = true;
 	g->state = STARTING;
 	return 0;
@@ -388,15 +451,6 @@ int egress_authority(struct cordon_sandbox *s, const char **certificate, struct 
 	return *certificate ? 0 : -1;
 }
 
-/* What others were refused a moment ago, this one is to be told of, too. A broker that is gone is noticed elsewhere. */
-static void say_fresh(const struct egress *g)
-{
-	_cleanup_buf_ struct buf body = {0};
-	wire_put_u32(&body, BROKER_FRESH);
-	if (g->broker.sock >= 0)
-		wire_send(g->broker.sock, WIRE_BROKER, &body, NULL, 0, NULL);
-}
-
 int egress_enter(struct cordon_exec *e, struct cordon_error *err)
 {
 	struct cordon_sandbox *s = e->sandbox;
@@ -411,7 +465,8 @@ int egress_enter(struct cordon_exec *e, struct cordon_error *err)
 		pthread_cond_wait(&g->changed, &g->lock);
 	int r = 0;
 	if (g->state == UP && !g->ending) {
-		say_fresh(g);
+		/* what others were refused a moment ago, this one is to be told of, too */
+		broker_send_fresh(&g->broker, broker_resolv_changed(&g->resolv) ? g->resolv : NULL);
 		e->egress_next = g->running;
 		g->running = e;
 		e->egress_entered = true;
@@ -424,6 +479,26 @@ int egress_enter(struct cordon_exec *e, struct cordon_error *err)
 	}
 	pthread_mutex_unlock(&g->lock);
 	return r;
+}
+
+/* By the lock, or when nobody else knows it any more. */
+static void hand_over(struct cordon_exec *e)
+{
+	for (size_t i = 0; i < e->egress_denials.count; i++)
+		if (denials_add(&e->denials, &e->egress_denials.items[i], NULL) < 0)
+			e->unrecorded = true;
+	denials_free(&e->egress_denials);
+}
+
+void egress_collect(struct cordon_exec *e)
+{
+	struct egress *g = atomic_load(&e->sandbox->egress);
+	eventfd_t many;
+	if (!e->egress_entered || eventfd_read(e->wake, &many) < 0)
+		return;
+	pthread_mutex_lock(&g->lock);
+	hand_over(e);
+	pthread_mutex_unlock(&g->lock);
 }
 
 void egress_leave(struct cordon_exec *e)
@@ -442,10 +517,20 @@ void egress_leave(struct cordon_exec *e)
 	}
 	e->unrecorded = e->unrecorded || g->unrecorded;
 	pthread_mutex_unlock(&g->lock);
-	for (size_t i = 0; i < e->egress_denials.count; i++)
-		if (denials_add(&e->denials, &e->egress_denials.items[i], NULL) < 0)
-			e->unrecorded = true;
-	denials_free(&e->egress_denials);
+	hand_over(e);
+}
+
+bool egress_published(struct cordon_sandbox *s, size_t i, struct egress_port *out)
+{
+	struct egress *g = atomic_load(&s->egress);
+	if (!g || i >= s->policy.network.inbound.count)
+		return false;
+	const struct policy_inbound *rule = maplist_item(&s->policy.network.inbound, &map_inbound, i);
+	pthread_mutex_lock(&g->lock);
+	*out = (struct egress_port){rule->port.items[0], g->published.host_ports[i]};
+	const bool open = g->published.count > 0;
+	pthread_mutex_unlock(&g->lock);
+	return open;
 }
 
 /* By the lock. */
@@ -479,6 +564,7 @@ void egress_end(struct cordon_sandbox *s)
 		pthread_join(g->thread, NULL);
 		pthread_mutex_lock(&g->lock);
 		g->threaded = g->joining = false;
+		publish_close(&g->published);
 		pthread_cond_broadcast(&g->changed);
 	}
 	pthread_mutex_unlock(&g->lock);

@@ -21,8 +21,16 @@ int egress_authority(struct cordon_sandbox *s, const char **certificate, struct 
 
 /* Before a command starts: its sandbox is ready, and the broker runs. */
 int egress_enter(struct cordon_exec *e, struct cordon_error *err);
+/* While it runs: what it was refused so far is among its denials. e->wake says when there is something. */
+void egress_collect(struct cordon_exec *e);
 /* The command is over, or was not started: what it was refused is among its denials. May be called more than once. */
 void egress_leave(struct cordon_exec *e);
+
+struct egress_port {
+	uint16_t inside, host; /* the one of the sandbox is the other one of the host's loopback */
+};
+/* Port i of those that are published now, in the order of network.inbound; false: there are fewer. */
+bool egress_published(struct cordon_sandbox *s, size_t i, struct egress_port *out);
 
 /* Nothing runs inside any more. Waits until the end of all connections is on record. Any state; the next command starts another broker. */
 void egress_end(struct cordon_sandbox *s);

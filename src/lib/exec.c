@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "lib/broker.h"
 #include "lib/egress.h"
 #include "lib/events.h"
 #include "lib/gate.h"
@@ -77,6 +79,13 @@ static int make_channels(struct cordon_exec *e, struct ends *t, struct cordon_er
 	e->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (e->epoll < 0)
 		return err_sys(err, "epoll_create1");
+	if (e->denied && broker_needed(&e->sandbox->policy)) {
+		e->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (e->wake < 0)
+			return err_sys(err, "eventfd");
+		if (watch(e, e->wake, err) < 0)
+			return -1;
+	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(err, "socketpair");
 	e->sock = pair[0];
@@ -203,11 +212,12 @@ int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options 
 		return err_sys(err, "cannot start a command");
 	e->sandbox = sandbox;
 	atomic_fetch_add(&sandbox->refs, 1);
-	e->epoll = e->sock = e->input = e->out.fd = e->err_stream.fd = -1;
+	e->epoll = e->sock = e->input = e->out.fd = e->err_stream.fd = e->wake = -1;
 	e->flags = options->flags;
 	e->tty = options->flags & CORDON_EXEC_TTY;
 	e->out.kept.cap = e->err_stream.kept.cap = (size_t)sandbox->policy.limits.max_output;
 	e->on_output = options->on_output;
+	e->denied = options->on_denial;
 	e->user = options->user;
 	snprintf(e->result.id, sizeof(e->result.id), "%s", id);
 	egress_prepare(sandbox);
@@ -342,7 +352,15 @@ static int handle(struct cordon_exec *e, int fd, struct cordon_error *err)
 		return drain(e, &e->out, CORDON_STDOUT, err);
 	if (fd == e->err_stream.fd)
 		return drain(e, &e->err_stream, CORDON_STDERR, err);
+	if (fd == e->wake)
+		egress_collect(e);
 	return 0;
+}
+
+static void tell_denials(struct cordon_exec *e)
+{
+	for (; e->denied && e->denials_told < e->denials.count; e->denials_told++)
+		e->denied(e->user, &e->denials.items[e->denials_told]);
 }
 
 static int step(struct cordon_exec *e, int timeout, struct cordon_error *err)
@@ -356,12 +374,14 @@ static int step(struct cordon_exec *e, int timeout, struct cordon_error *err)
 	for (int i = 0; i < n; i++)
 		if (handle(e, ev[i].data.fd, err) < 0)
 			return -1;
+	tell_denials(e);
 	if (!e->exited && !e->lost)
 		return 1;
 	if (drain_rest(e, &e->out, CORDON_STDOUT, err) < 0 || drain_rest(e, &e->err_stream, CORDON_STDERR, err) < 0)
 		return -1;
 	cordon_exec_close_stdin(e);
 	egress_leave(e);
+	tell_denials(e);
 	result_fill(e);
 	e->done = true;
 	return exec_transaction_end(e, err) < 0 ? -1 : events_exec_end(e, err);
@@ -463,6 +483,7 @@ void cordon_exec_free(struct cordon_exec *e)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		cleanup_fd(fds[i]);
 	egress_leave(e);
+	cleanup_fd(&e->wake); /* which others use up to here */
 	if (!e->done)
 		exec_transaction_end(e, NULL);
 	buf_free(&e->out.kept);

@@ -64,6 +64,7 @@ struct cordon_exec {
 	enum tx_action on_exit, on_abort, on_denial;
 	uint8_t ok[32];
 	void (*on_output)(void *user, enum cordon_stream stream, const void *data, size_t len);
+	void (*denied)(void *user, const struct cordon_denial *denial); /* on_denial of its options */
 	void *user;
 	struct stream out, err_stream;
 	uint64_t started_us;
@@ -81,6 +82,8 @@ struct cordon_exec {
 	struct cordon_change *listed; /* what the result points to */
 	char *command;                /* for the history and the audit */
 	struct denials denials;
+	size_t denials_told;           /* of them */
+	int wake;                      /* eventfd: there are egress_denials; -1: nobody wants to know while it runs */
 	struct denials egress_denials; /* this and the following by the broker's lock, see lib/egress.c */
 	struct cordon_exec *egress_next;
 	bool egress_entered;

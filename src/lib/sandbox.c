@@ -65,7 +65,7 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 	}
 	pthread_mutex_init(&s->lock, NULL);
 	egress_prepare(s);
-	if (start_scratch(s, o, err) < 0) {
+	if (egress_authority(s, &s->state.authority, err) < 0 || start_scratch(s, o, err) < 0) {
 		cordon_sandbox_destroy(s);
 		return -1;
 	}

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/util.h"
+#include "lib/egress.h"
 #include "lib/exec.h"
 
 #define MAX_LISTED 1000
@@ -34,6 +35,8 @@ static int start_live(struct cordon_sandbox *s, struct cordon_error *err)
 		return 0;
 	/* what was written into layers that could not be mounted again is as good as before; without room for it nothing is started */
 	if (s->live->box.open[0] && !s->live->box.copy && live_stop(s->live, err) < 0)
+		return -1;
+	if (egress_authority(s, &s->state.authority, err) < 0)
 		return -1;
 	if (live_start(s->live, s->ctx, s->backend, &s->policy, &s->state, err) < 0)
 		return -1;

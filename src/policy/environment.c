@@ -3,9 +3,12 @@
  * The environment of a command. It starts empty; what is taken over from the host is named by the policy one variable at a time, so
  * that tokens and keys in the caller's environment stay outside.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
+#include "policy/maps.h"
 #include "policy/policy.h"
 
 #define ENTRY_MAX ((size_t)128 * 1024) /* MAX_ARG_STRLEN of execve(2), with the NUL; longer strings fail there with E2BIG */
@@ -101,9 +104,41 @@ static int take_from_host(struct strlist *out, const struct strlist *allow, char
 	return 0;
 }
 
+/* Where programs look for those whom they believe; without it many of them look elsewhere than in the system's file, or in their own. */
+static const char *const trust_entries[] = {
+	"SSL_CERT_FILE=" POLICY_TRUST_INSIDE,     "REQUESTS_CA_BUNDLE=" POLICY_TRUST_INSIDE, "CURL_CA_BUNDLE=" POLICY_TRUST_INSIDE,
+	"GIT_SSL_CAINFO=" POLICY_TRUST_INSIDE,    "PIP_CERT=" POLICY_TRUST_INSIDE,           "AWS_CA_BUNDLE=" POLICY_TRUST_INSIDE,
+	"CARGO_HTTP_CAINFO=" POLICY_TRUST_INSIDE, "DENO_CERT=" POLICY_AUTHORITY_INSIDE,      "NODE_EXTRA_CA_CERTS=" POLICY_AUTHORITY_INSIDE,
+};
+
+/* The secret itself stays outside, also where the policy lets the variable in: what is inside stands for it. */
+static int add_placeholder(struct strlist *out, const struct policy_secret *s, struct cordon_error *err)
+{
+	_cleanup_free_ char *entry = NULL;
+
+	if (!s->env)
+		return 0;
+	if (asprintf(&entry, "%s=" POLICY_PLACEHOLDER "%s", s->env, strchr(s->from, ':') + 1) < 0) {
+		entry = NULL;
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	}
+	return assign_capped(out, entry, err);
+}
+
+static int add_secrets(struct strlist *out, const struct maplist *secrets, struct cordon_error *err)
+{
+	for (size_t i = 0; secrets->count && i < ARRAY_SIZE(trust_entries); i++)
+		if (assign_capped(out, trust_entries[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < secrets->count; i++)
+		if (add_placeholder(out, maplist_item(secrets, &map_secret, i), err) < 0)
+			return -1;
+	return 0;
+}
+
 static int build(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out, struct cordon_error *err)
 {
-	if (take_from_host(out, &p->env_allow, host, err) < 0)
+	if (take_from_host(out, &p->env_allow, host, err) < 0 || add_secrets(out, &p->secrets, err) < 0)
 		return -1;
 	if (!p->process.native &&
 	    assign_capped(out, "NODE_OPTIONS=--jitless", err) < 0) /* or Node cannot start; env.set may say otherwise */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/items.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "secrets/name.h"
 
 #define NAME_MAX_LEN 63
+#define METHOD_MAX_LEN 20
 
 static const char *const guarantees[] = {"memory", "pids", "cpu", "disk", "landlock"};
 
@@ -70,15 +72,43 @@ static char *check_format(const char *value, struct cordon_error *err)
 	return NULL;
 }
 
+/* By these servers, and those between, tell whose a request is, where it ends, and what comes next. */
+static const char *const framing_headers[] = {"host",    "content-length", "transfer-encoding", "connection", "upgrade", "te",
+                                              "trailer", "expect",         "keep-alive"};
+
+/* Many servers take "_" for "-". */
+static bool is_same_header(const char *a, const char *b)
+{
+	for (; *a && tolower((unsigned char)(*a == '_' ? '-' : *a)) == *b; a++)
+		b++;
+	return !*a && !*b;
+}
+
 /* RFC 9110, 5.6.2: a token. */
 static char *check_header(const char *value, struct cordon_error *err)
 {
 	static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
 	size_t len = strspn(value, token);
 
+	for (size_t i = 0; i < ARRAY_SIZE(framing_headers); i++)
+		if (is_same_header(value, framing_headers[i])) {
+			err_set(err, CORDON_ERR_INPUT, "'%.60s' cannot carry a secret: it says what a request is", value);
+			return NULL;
+		}
 	if (len > 0 && len <= NAME_MAX_LEN && !value[len])
 		return copy_item(value, err);
 	err_set(err, CORDON_ERR_INPUT, "'%.60s' is not the name of a header (write one such as Authorization)", value);
+	return NULL;
+}
+
+/* Servers tell "get" from "GET"; who writes it in a rule does not mean to. */
+static char *check_method(const char *value, struct cordon_error *err)
+{
+	size_t len = strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-");
+
+	if (len > 0 && len <= METHOD_MAX_LEN && !value[len])
+		return copy_item(value, err);
+	err_set(err, CORDON_ERR_INPUT, "'%.60s' is not a method (write one such as GET or POST)", value);
 	return NULL;
 }
 
@@ -251,6 +281,18 @@ static char *check_inside_glob(const char *value, struct cordon_error *err)
 	return normal ? finish_glob(normal, value, err) : NULL;
 }
 
+/* What a request asks for, before its "?": as it stands there, so that nothing that a server might read in two ways is in it. */
+static char *check_url_path(const char *value, struct cordon_error *err)
+{
+	size_t len = strcspn(value, "%?#,;\\ ");
+
+	if (value[0] == '/' && !value[len] && is_line(value))
+		return check_inside_glob(value, err);
+	err_set(err, CORDON_ERR_INPUT, "'%.60s' is not a pattern of what a request asks for (write one such as /v1/**, without %% ? # , ;)",
+	        value);
+	return NULL;
+}
+
 /* "dd", "mkfs*", "/usr/lib/git-core/\*" */
 static char *check_program(const char *value, struct cordon_error *err)
 {
@@ -284,3 +326,5 @@ const struct policy_item item_secret = {check_secret, "store:NAME or env:NAME",
                                         "^(store:" SECRET_NAME_PATTERN "|env:[A-Za-z_][A-Za-z0-9_]*)$"};
 const struct policy_item item_header = {check_header, "the name of an HTTP header", "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"};
 const struct policy_item item_format = {check_format, "a text with {} in it", "\\{\\}"};
+const struct policy_item item_method = {check_method, "the name of an HTTP method", "^[A-Z-]+$"};
+const struct policy_item item_url_path = {check_url_path, "a pattern of paths in a URL", NOT_DOTS "/[^%?#,;]*$"};

@@ -20,6 +20,8 @@ extern const struct policy_item item_text;         /* one line, not empty */
 extern const struct policy_item item_secret;       /* "store:NAME" or "env:NAME" */
 extern const struct policy_item item_header;       /* the name of an HTTP header */
 extern const struct policy_item item_format;       /* one line with one {} in it */
+extern const struct policy_item item_method;       /* of HTTP */
+extern const struct policy_item item_url_path;     /* a pattern of what stands in a URL behind the host */
 extern const struct policy_item item_placeholder;  /* the name of a variable to be set inside */
 
 /* The one form of an absolute path: single slashes, none at the end, no "." and "..". Allocated; NULL with err set. */

@@ -35,7 +35,9 @@ static const struct policy_field outbound_fields[] = {
 };
 static const struct policy_field inbound_fields[] = {
 	{.name = "port", .type = FIELD_PORT, .offset = offsetof(struct policy_inbound, port), .required = true,
-	 .help = "a port inside that may be published, 1 to 65535"},
+	 .help = "a port inside, 1 to 65535"},
+	{.name = "host_port", .type = FIELD_PORT, .offset = offsetof(struct policy_inbound, host_port), .any = true,
+	 .help = "the port of 127.0.0.1 and ::1 by which the host reaches it, 0 for any that is free; the same number, if it is not given"},
 };
 static const struct policy_field pattern_fields[] = {
 	{.name = "language", .type = FIELD_WORD, .offset = PATTERN(language), .required = true, .words = policy_languages,
@@ -55,13 +57,17 @@ static const struct policy_field secret_fields[] = {
 	 .help = "the header's value; {} is the secret"},
 	{.name = "env", .type = FIELD_TEXT, .offset = SECRET(env), .item = &item_placeholder,
 	 .help = "a variable inside that holds a placeholder, which is swapped on the way out"},
+	{.name = "methods", .type = FIELD_TEXTS, .offset = SECRET(methods), .item = &item_method,
+	 .help = "the only methods that requests to these hosts may have; all, if it is not given"},
+	{.name = "paths", .type = FIELD_TEXTS, .offset = SECRET(paths), .item = &item_url_path,
+	 .help = "patterns of the only paths that they may ask for, such as /v1/**; all, if it is not given"},
 };
 /* clang-format on */
 
-const struct policy_map map_outbound = {sizeof(struct policy_outbound), outbound_fields, ARRAY_SIZE(outbound_fields), true};
-const struct policy_map map_inbound = {sizeof(struct policy_inbound), inbound_fields, ARRAY_SIZE(inbound_fields), false};
-const struct policy_map map_pattern = {sizeof(struct policy_pattern), pattern_fields, ARRAY_SIZE(pattern_fields), false};
-const struct policy_map map_secret = {sizeof(struct policy_secret), secret_fields, ARRAY_SIZE(secret_fields), false};
+const struct policy_map map_outbound = {sizeof(struct policy_outbound), outbound_fields, ARRAY_SIZE(outbound_fields), SHORT_HOST_PORTS};
+const struct policy_map map_inbound = {sizeof(struct policy_inbound), inbound_fields, ARRAY_SIZE(inbound_fields), SHORT_HOST_PORT};
+const struct policy_map map_pattern = {sizeof(struct policy_pattern), pattern_fields, ARRAY_SIZE(pattern_fields), SHORT_FIRST};
+const struct policy_map map_secret = {sizeof(struct policy_secret), secret_fields, ARRAY_SIZE(secret_fields), SHORT_FIRST};
 
 static int out_of_memory(struct cordon_error *err)
 {
@@ -119,8 +125,8 @@ static int put_port(const struct policy_field *f, struct policy_ports *ports, co
 {
 	uint64_t n;
 
-	if (units_parse_count(value, 1, UINT16_MAX, &n, NULL) < 0)
-		return err_set(err, CORDON_ERR_INPUT, "'%.60s' is not a port (write 1 to 65535)", value);
+	if (units_parse_count(value, f->any ? 0 : 1, UINT16_MAX, &n, NULL) < 0)
+		return err_set(err, CORDON_ERR_INPUT, "'%.60s' is not a port (write 1 to 65535%s)", value, f->any ? ", or 0 for any" : "");
 	for (size_t i = 0; i < ports->count; i++)
 		if (ports->items[i] == n)
 			return 0;
@@ -373,8 +379,15 @@ static char *cut_ports(char **text)
 
 static int put_short_form(struct policy_draft *d, char *text, struct cordon_error *err)
 {
-	char *ports = d->map->ports_behind ? cut_ports(&text) : NULL;
+	char *ports = d->map->short_form == SHORT_HOST_PORTS ? cut_ports(&text) : NULL;
+	char *colon = d->map->short_form == SHORT_HOST_PORT ? strchr(text, ':') : NULL;
 
+	if (colon) {
+		*colon = '\0';
+		if (policy_draft_put(d, policy_field_find(d->map, "host_port", 9), text, err) < 0)
+			return -1;
+		text = colon + 1;
+	}
 	if (policy_draft_put(d, &d->map->fields[0], text, err) < 0)
 		return -1;
 	return ports ? put_several(d, policy_field_find(d->map, "ports", 5), ports, err) : 0;

@@ -5,7 +5,7 @@
  *
  * As one string, for policy_set() and in a sandbox's record: "host=api.example.com;ports=443,8443;protocol=tcp". Several values of a field have
  * commas between them; ";" and "%" in a text are written %3B and %25. What has no "FIELD=" in front is the first field alone, and for network.outbound
- * HOST:PORT[,PORT…] is understood as well ("[ADDRESS/PREFIX]:PORT" where the address has colons).
+ * HOST:PORT[,PORT…] is understood as well ("[ADDRESS/PREFIX]:PORT" where the address has colons), for network.inbound HOSTPORT:PORT.
  */
 #ifndef CORDON_POLICY_MAPS_H
 #define CORDON_POLICY_MAPS_H
@@ -15,7 +15,7 @@
 
 enum policy_field_type {
 	FIELD_TEXT,  /* char *, in the form of `item` */
-	FIELD_TEXTS, /* struct strlist, likewise, one at least */
+	FIELD_TEXTS, /* struct strlist, likewise; one at least, where it is required */
 	FIELD_PORT,  /* struct policy_ports with exactly one */
 	FIELD_PORTS, /* struct policy_ports, one at least */
 	FIELD_WORD,  /* an enum; one of `words` */
@@ -26,17 +26,25 @@ struct policy_field {
 	enum policy_field_type type;
 	size_t offset; /* in the structure */
 	bool required;
+	bool any;             /* of a port: 0 can be given, too, and stands for any */
 	const char *fallback; /* what it is when it is not given; NULL: nothing */
 	const char *help;
 	const struct policy_item *item;
 	const char *const *words;
 };
 
+/* What a whole item can be written as. */
+enum policy_short_form {
+	SHORT_FIRST,      /* its first field */
+	SHORT_HOST_PORTS, /* the same, or HOST:PORTS */
+	SHORT_HOST_PORT,  /* the same, or HOSTPORT:PORT */
+};
+
 struct policy_map {
 	size_t size; /* of the structure */
 	const struct policy_field *fields;
 	size_t count;
-	bool ports_behind; /* HOST:PORT is understood */
+	enum policy_short_form short_form;
 };
 
 extern const struct policy_map map_outbound, map_inbound, map_pattern, map_secret;

@@ -62,6 +62,7 @@ struct maplist {
 };
 
 #define POLICY_PORTS_MAX 32
+#define POLICY_INBOUND_MAX 32
 
 struct policy_ports {
 	uint16_t items[POLICY_PORTS_MAX];
@@ -74,8 +75,9 @@ struct policy_outbound { /* network.outbound */
 	struct policy_ports ports; /* one at least */
 	enum policy_protocol protocol;
 };
-struct policy_inbound {           /* network.inbound */
-	struct policy_ports port; /* exactly one */
+struct policy_inbound {                /* network.inbound */
+	struct policy_ports port;      /* inside; exactly one */
+	struct policy_ports host_port; /* on the host's loopback, 0: any that is free; none: the same number */
 };
 struct policy_pattern { /* patterns.add */
 	enum policy_language language;
@@ -86,8 +88,9 @@ struct policy_secret {        /* secrets */
 	char *from;           /* "store:NAME" or "env:NAME" */
 	struct strlist hosts; /* names and suffixes, one at least */
 	char *header;
-	char *format; /* with one {} in it */
-	char *env;    /* NULL: none */
+	char *format;                  /* with one {} in it */
+	char *env;                     /* NULL: none */
+	struct strlist methods, paths; /* of requests that get it; others are refused. None: all */
 };
 
 struct policy_files {
@@ -100,6 +103,8 @@ struct policy_network {
 	struct strlist deny;     /* hosts */
 	struct maplist inbound;  /* struct policy_inbound */
 	bool localhost;
+	uint64_t connections; /* to others, at a time */
+	uint64_t bandwidth;   /* bytes per second, 0: no limit */
 };
 
 struct policy_process {
@@ -212,6 +217,11 @@ int policy_check_enforced(const struct cordon_policy *p, struct cordon_error *er
 /* The first such key; NULL: none. */
 const struct policy_key *policy_not_enforced(const struct cordon_policy *p);
 
+/* Part of it: whether what network.inbound and other keys say goes together. */
+int policy_check_inbound(const struct cordon_policy *p, struct cordon_error *err);
+/* By which number of the host's a port is published; 0: any that is free. */
+uint16_t policy_inbound_host_port(const struct policy_inbound *i);
+
 /* True if transaction.ok holds this exit status. */
 bool policy_status_ok(const struct cordon_policy *p, int status);
 
@@ -224,8 +234,13 @@ extern const char *const policy_forbidden_mounts[];
  */
 int policy_forbidden_paths(const char *home, struct strlist *out, struct cordon_error *err);
 
+/* Where a policy has secrets: whom programs inside believe, the broker alone and with all others; and what a variable has in the place of a secret, before its name. */
+#define POLICY_AUTHORITY_INSIDE "/etc/ssl/cordon/authority.pem"
+#define POLICY_TRUST_INSIDE "/etc/ssl/cordon/bundle.pem"
+#define POLICY_PLACEHOLDER "cordon-secret-"
+
 /*
- * Builds the environment of a command: env.allow from `host`, then env.set, then extra. NULL-terminated, one allocation per string;
+ * Builds the environment of a command: env.allow from `host`, what secrets need, then env.set, then extra. NULL-terminated, one allocation per string;
  * free with strlist_free(). Names are checked ([A-Za-z_][A-Za-z0-9_]*), LD_* and the like are never taken from the host.
  */
 int policy_environment(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out,

@@ -84,7 +84,7 @@ static void add_field_schema(struct json *j, const struct policy_field *f)
 	} else if (f->type == FIELD_WORD) {
 		add_words(j, f->words);
 	} else if (f->type == FIELD_PORT) {
-		add_integer(j, 1, UINT16_MAX);
+		add_integer(j, f->any ? 0 : 1, UINT16_MAX);
 	} else {
 		json_kstr(j, "type", "array");
 		json_kint(j, "minItems", 1);

@@ -34,13 +34,22 @@ struct airlock_spec {
 	uint32_t block_count;
 };
 
-enum airlock_kind { AIRLOCK_DNS_UDP = 1, AIRLOCK_DNS_TCP, AIRLOCK_PORT, AIRLOCK_KIND_COUNT };
+enum airlock_kind {
+	AIRLOCK_DNS_UDP = 1,
+	AIRLOCK_DNS_TCP,
+	AIRLOCK_PORT,
+	/* … and what leads into a sandbox, beside the airlock (sandbox/init_door.c, lib/publish.h) */
+	AIRLOCK_DOOR,      /* AF_UNIX: to init, which makes sockets */
+	AIRLOCK_INSIDE,    /* such a one: TCP, of the sandbox's network, not connected */
+	AIRLOCK_PUBLISHED, /* listens on the host's loopback; port: the one inside */
+	AIRLOCK_KIND_COUNT,
+};
 
 struct airlock_socket {
 	uint16_t kind;   /* enum airlock_kind */
 	uint16_t family; /* AF_INET, or AF_INET6 and nothing else */
-	uint16_t port;
-	int fd; /* listens, or is bound; does not block */
+	uint16_t port;   /* 0: it has none */
+	int fd;          /* listens, or is bound; does not block */
 };
 
 struct airlock {

@@ -39,11 +39,18 @@ void airlock_socket_put(struct buf *b, const struct airlock_socket *s)
 	wire_put_u32(b, s->port);
 }
 
+static bool fits(uint32_t kind, uint32_t family, uint32_t port)
+{
+	const bool has_port = kind != AIRLOCK_DOOR && kind != AIRLOCK_INSIDE;
+	if (kind == 0 || kind >= AIRLOCK_KIND_COUNT || port > UINT16_MAX || has_port != (port != 0))
+		return false;
+	return kind == AIRLOCK_DOOR ? family == AF_UNIX : family == AF_INET || family == AF_INET6;
+}
+
 bool airlock_socket_get(struct wire_reader *r, struct airlock_socket *s)
 {
 	const uint32_t kind = wire_get_u32(r), family = wire_get_u32(r), port = wire_get_u32(r);
-	if (r->bad || kind == 0 || kind >= AIRLOCK_KIND_COUNT || (family != AF_INET && family != AF_INET6) || port == 0 ||
-	    port > UINT16_MAX)
+	if (r->bad || !fits(kind, family, port))
 		return false;
 	*s = (struct airlock_socket){.kind = (uint16_t)kind, .family = (uint16_t)family, .port = (uint16_t)port, .fd = -1};
 	return true;
@@ -54,7 +61,7 @@ int airlock_receive(struct airlock *a, struct wire_msg *msg, struct cordon_error
 	struct wire_reader r = {.at = msg->body, .end = msg->body + msg->len};
 	for (size_t i = 0; i < msg->fd_count; i++) {
 		struct airlock_socket s;
-		if (a->count == AIRLOCK_SOCKETS_MAX || !airlock_socket_get(&r, &s))
+		if (a->count == AIRLOCK_SOCKETS_MAX || !airlock_socket_get(&r, &s) || s.kind > AIRLOCK_PORT)
 			return err_set(err, CORDON_ERR_SYSTEM, "the sandbox sent sockets that make no sense");
 		s.fd = wire_take_fd(msg, i);
 		a->sockets[a->count++] = s;

@@ -39,6 +39,8 @@
 #define KILL_PASSES 16
 #define CLOSING_US 1000000u /* what a supervisor has at the end to tell what it knows */
 
+enum { AT_CONTROL, AT_SIGNALS, AT_DOOR, AT_EXECS }; /* in turn()'s poll set */
+
 static uint64_t now_us(void)
 {
 	struct timespec t;
@@ -406,6 +408,8 @@ static void handle_exec(struct init *in, struct wire_msg *msg)
 	struct freeze_msg f;
 	if (msg->type == WIRE_FREEZE && fixed_decode(msg->body, msg->len, &f, sizeof(f), NULL) == 0 && getpid() == 1)
 		kill(-1, f.frozen ? SIGSTOP : SIGCONT);
+	if (msg->type == WIRE_DOOR)
+		init_door_take(in, msg);
 	if (msg->type != WIRE_EXEC || msg->fd_count == 0)
 		return;
 	int sock = msg->fds[0]; /* start() takes it over when it succeeds */
@@ -442,30 +446,31 @@ _Noreturn static void leave(void)
 /* One turn: new commands, words about running ones, deaths. */
 static void turn(struct init *in)
 {
-	struct pollfd p[2 + 4 * MAX_EXECS];
+	struct pollfd p[AT_EXECS + 4 * MAX_EXECS];
 	struct running *who[4 * MAX_EXECS];
 	bool ended = false;
-	nfds_t n = 2;
+	nfds_t n = AT_EXECS;
 	int timeout = expire(in);
-	p[0] = (struct pollfd){.fd = in->config->sock, .events = POLLIN};
-	p[1] = (struct pollfd){.fd = in->signals, .events = POLLIN};
+	p[AT_CONTROL] = (struct pollfd){.fd = in->config->sock, .events = POLLIN};
+	p[AT_SIGNALS] = (struct pollfd){.fd = in->signals, .events = POLLIN};
+	p[AT_DOOR] = (struct pollfd){.fd = in->door, .events = POLLIN};
 	for (size_t i = 0; i < MAX_EXECS; i++) {
 		struct running *e = &in->execs[i];
 		if (e->pid && (!e->cancelled || e->reporting)) {
-			who[n - 2] = e;
+			who[n - AT_EXECS] = e;
 			p[n++] = (struct pollfd){.fd = e->sock,
 			                         .events = (short)((e->cancelled ? 0 : POLLIN) | (e->reporting ? POLLOUT : 0))};
 		}
 		if (e->pid && e->starting >= 0) {
-			who[n - 2] = e;
+			who[n - AT_EXECS] = e;
 			p[n++] = (struct pollfd){.fd = e->starting, .events = POLLIN};
 		}
 		if (e->pid && e->words >= 0 && !e->exited) {
-			who[n - 2] = e;
+			who[n - AT_EXECS] = e;
 			p[n++] = (struct pollfd){.fd = e->words, .events = POLLIN};
 		}
 		if (e->pid && e->listener >= 0 && !e->supervisor && !e->exited) {
-			who[n - 2] = e;
+			who[n - AT_EXECS] = e;
 			p[n++] = (struct pollfd){.fd = e->listener, .events = POLLIN};
 		}
 	}
@@ -474,8 +479,8 @@ static void turn(struct init *in)
 			leave();
 		return;
 	}
-	for (nfds_t i = 2; i < n; i++) {
-		struct running *e = who[i - 2];
+	for (nfds_t i = AT_EXECS; i < n; i++) {
+		struct running *e = who[i - AT_EXECS];
 		if (!p[i].revents || !e->pid)
 			continue;
 		if (p[i].fd == e->words)
@@ -491,9 +496,11 @@ static void turn(struct init *in)
 		else
 			handle_running(in, e);
 	}
-	if (p[1].revents || ended)
+	if (p[AT_DOOR].revents)
+		init_door_answer(in);
+	if (p[AT_SIGNALS].revents || ended)
 		reap_all(in);
-	if (p[0].revents) {
+	if (p[AT_CONTROL].revents) {
 		_cleanup_msg_ struct wire_msg msg;
 		int r = wire_recv(in->config->sock, &msg, NULL);
 		if (r == 0)
@@ -508,7 +515,7 @@ _Noreturn void init_run(struct init_config *config)
 	static struct init in; /* one per process; keeps the stack small */
 	sigset_t set;
 	in.config = config;
-	in.rename_lock = -1;
+	in.rename_lock = in.door = -1;
 	sigfillset(&set);
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	sigemptyset(&set);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What init.c and init_supervise.c share; nobody else needs it. */
+/* What the init*.c share; nobody else needs it. */
 #ifndef CORDON_SANDBOX_INIT_PARTS_H
 #define CORDON_SANDBOX_INIT_PARTS_H
 
@@ -10,6 +10,7 @@
 #include "sandbox/init.h"
 #include "sandbox/spec.h"
 #include "sandbox/trace.h"
+#include "sandbox/wire.h"
 
 #define MAX_EXECS 64
 
@@ -45,6 +46,7 @@ struct init {
 	uint64_t cpu_us, maxrss_kb; /* of everything reaped */
 	int signals;                /* signalfd for SIGCHLD */
 	int rename_lock;            /* for the supervisors of renames, -1: not made yet */
+	int door;                   /* to the broker (init_door.c), -1: none */
 };
 
 /* The pipe has something: the end of file (it runs) or why not. False if the exec is gone. */
@@ -52,5 +54,10 @@ bool init_started(struct init *in, struct running *e);
 
 /* A call waits at the listener, or (no POLLIN) nobody is left who could make one. */
 void init_supervise(struct init *in, struct running *e, short revents);
+
+/* A door has come; it takes the place of an earlier one. */
+void init_door_take(struct init *in, struct wire_msg *msg);
+/* Somebody is at the door. */
+void init_door_answer(struct init *in);
 
 #endif

@@ -251,6 +251,24 @@ int mounts_alias(struct builder *b, const struct setup_op *op, struct cordon_err
 	return tree < 0 ? err_sys(err, "cannot show /%s again", op->source) : mounts_attach(b, tree, op->target, true, err);
 }
 
+/* Both were put there by the image's own operations; where there is no file to be covered, nobody misses it. */
+static int op_cover(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	struct stat st;
+	_cleanup_fd_ int place = fs_open(b->root, op->target, O_PATH | O_NOFOLLOW, 0, FS_BENEATH);
+	if (place < 0 && (op->flags & OP_OPTIONAL) && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+		return 0;
+	if (place < 0 || fstat(place, &st) < 0)
+		return err_sys(err, "cannot cover /%s", op->target);
+	if (!S_ISREG(st.st_mode))
+		return op->flags & OP_OPTIONAL ? 0 : err_set(err, CORDON_ERR_SYSTEM, "cannot cover /%s: not a file", op->target);
+	_cleanup_fd_ int tree = sys_open_tree(b->root, op->source, OPEN_TREE_CLONE);
+	const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+	if (tree < 0 || sys_mount_setattr(tree, 0, attr, 0, -1) < 0 || sys_move_mount(tree, place, "") < 0)
+		return err_sys(err, "cannot cover /%s", op->target);
+	return 0;
+}
+
 static int op_proc(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
 	int tree = -1;
@@ -327,10 +345,12 @@ static int op_readonly(struct builder *b, const struct setup_op *op, struct cord
 }
 
 static int (*const op_table[OP_KIND_COUNT])(struct builder *, const struct setup_op *, struct cordon_error *) = {
-	[OP_DIR] = op_dir,           [OP_SYMLINK] = op_symlink, [OP_FILE] = op_file,         [OP_BIND] = op_bind,
-	[OP_DEVICE] = op_device,     [OP_SCRATCH] = op_scratch, [OP_VOLATILE] = op_volatile, [OP_LAYERED] = mounts_layered,
-	[OP_ALIAS] = mounts_alias,   [OP_PROC] = op_proc,       [OP_DEVPTS] = op_devpts,     [OP_MASK] = op_mask,
-	[OP_READONLY] = op_readonly, [OP_COPY] = op_copy,       [OP_HIDE] = mounts_hide,     [OP_EXEC] = mounts_allow_exec,
+	[OP_DIR] = op_dir,           [OP_SYMLINK] = op_symlink,     [OP_FILE] = op_file,
+	[OP_BIND] = op_bind,         [OP_DEVICE] = op_device,       [OP_SCRATCH] = op_scratch,
+	[OP_VOLATILE] = op_volatile, [OP_LAYERED] = mounts_layered, [OP_ALIAS] = mounts_alias,
+	[OP_COVER] = op_cover,       [OP_PROC] = op_proc,           [OP_DEVPTS] = op_devpts,
+	[OP_MASK] = op_mask,         [OP_READONLY] = op_readonly,   [OP_COPY] = op_copy,
+	[OP_HIDE] = mounts_hide,     [OP_EXEC] = mounts_allow_exec,
 };
 
 int mounts_execute(struct builder *b, const struct setup_op *op, struct cordon_error *err)

@@ -151,8 +151,9 @@ static const enum {
 	NAME_SOURCE,
 	INSIDE_SOURCE
 } op_sources[OP_KIND_COUNT] = {
-	[OP_SYMLINK] = ANY_SOURCE,  [OP_BIND] = ANY_SOURCE,     [OP_DEVICE] = ANY_SOURCE, [OP_COPY] = ANY_SOURCE,
-	[OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE, [OP_HIDE] = ANY_SOURCE,   [OP_EXEC] = ANY_SOURCE,
+	[OP_SYMLINK] = ANY_SOURCE, [OP_BIND] = ANY_SOURCE,     [OP_DEVICE] = ANY_SOURCE,
+	[OP_COPY] = ANY_SOURCE,    [OP_SCRATCH] = NAME_SOURCE, [OP_ALIAS] = INSIDE_SOURCE,
+	[OP_HIDE] = ANY_SOURCE,    [OP_EXEC] = ANY_SOURCE,     [OP_COVER] = INSIDE_SOURCE,
 };
 
 /* Layers are named below their stage, and by what cannot be mistaken for another option of overlayfs. */

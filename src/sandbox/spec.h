@@ -28,6 +28,7 @@ enum op_kind {
 	OP_VOLATILE, /* a directory of the root tmpfs, made writable */
 	OP_LAYERED,  /* a stack of layers (struct setup_op.layers), the seed directory `source` at the bottom if there is one */
 	OP_ALIAS,    /* the mount at `source` (a path inside) once more */
+	OP_COVER,    /* the file at `source` (a path inside) over the one at target, read-only */
 	OP_PROC,
 	OP_DEVPTS,
 	OP_MASK,     /* hides a file or directory */

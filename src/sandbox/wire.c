@@ -185,6 +185,18 @@ int wire_recv(int sock, struct wire_msg *out, struct cordon_error *err)
 	return result;
 }
 
+int wire_recv_word(int sock, enum wire_type type)
+{
+	struct wire_header h;
+	ssize_t n;
+	do
+		n = recv(sock, &h, sizeof(h), MSG_DONTWAIT | MSG_TRUNC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return -1;
+	return n == (ssize_t)sizeof(h) && h.magic == WIRE_MAGIC && h.type == (uint32_t)type && h.len == 0 && h.flags == 0;
+}
+
 void wire_msg_free(struct wire_msg *msg)
 {
 	for (size_t i = 0; i < msg->fd_count; i++)

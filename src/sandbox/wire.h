@@ -6,6 +6,7 @@
  *   library ◀─ CREATED ── launcher                     (over the sandbox's socket: pidfd and usage descriptors)
  *   library ◀─ AIRLOCK …, READY | ERROR ── init        (over the sandbox's socket from here on)
  *   library ── EXEC ──▶ init                           (an exec's own socket travels in the message)
+ *   library ── DOOR ──▶ init                           (likewise: one to the broker, see init_door.c)
  *   library ◀─ STARTED | ERROR, EXITED ── init         (over the exec's socket)
  *   library ◀─ TRACE ── init or an exec's supervisor   (over the exec's socket, between STARTED and EXITED)
  *   library ── SIGNAL | CANCEL ──▶ init                (over the exec's socket; closing it ends the exec)
@@ -42,6 +43,7 @@ enum wire_type {
 	WIRE_GATE,       /* a question to the gate, or its answer (gate/messages.h) */
 	WIRE_AIRLOCK,    /* struct airlock_socket, without its descriptor, for each of the descriptors that come with it */
 	WIRE_BROKER,     /* egress/messages.h */
+	WIRE_DOOR,       /* nothing; fds: a socket to the broker. Over that one: none; the broker asks for sockets (init_door.c) */
 	WIRE_TYPE_COUNT,
 };
 
@@ -62,6 +64,11 @@ int wire_send(int sock, enum wire_type type, const struct buf *body, const int *
 
 /* Receives one. 1: got one, 0: the other side is gone, -1: error (EAGAIN in err->sys_errno on a non-blocking socket). */
 int wire_recv(int sock, struct wire_msg *out, struct cordon_error *err);
+/*
+ * The same for one that can be nothing but a word: no body, no descriptors, and whatever else came is thrown away by the kernel. Does not wait. 1: it came, 0: the other side is
+ * gone, or said something else; -1: nothing is there.
+ */
+int wire_recv_word(int sock, enum wire_type type);
 void wire_msg_free(struct wire_msg *msg);
 #define _cleanup_msg_ __attribute__((cleanup(wire_msg_free)))
 

@@ -119,8 +119,8 @@ def http(c):
 class Proxy:
     """Connects to wherever `where` says, whatever it is asked for; writes down what that was."""
 
-    def __init__(self, world, where, answer=b"HTTP/1.1 200 Connection established\r\n\r\n"):
-        self.asked, self.world, self.where, self.answer = [], world, where, answer
+    def __init__(self, world, where, answer=b"HTTP/1.1 200 Connection established\r\n\r\n", speaks_first=True):
+        self.asked, self.world, self.where, self.answer, self.speaks_first = [], world, where, answer, speaks_first
 
     def __call__(self, c):
         in_namespace(self.world.outside)
@@ -130,7 +130,7 @@ class Proxy:
             c.close()
             return
         s = socket.create_connection(self.where)
-        c.sendall(self.answer + s.recv(65536))  # in one piece: what is behind the answer is the server's
+        c.sendall(self.answer + (s.recv(65536) if self.speaks_first else b""))  # in one piece: what is behind the answer is the server's
         threading.Thread(target=pass_on, args=(c, s), daemon=True).start()
         pass_on(s, c)
 

@@ -52,9 +52,10 @@ def new_namespace():
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def local(*blocks):
+def local(*blocks, sources=()):
     for block in blocks:
-        ip(*(["-6"] if ":" in block else []), "route", "add", "local", block, "dev", "lo")
+        source = [word for s in sources if (":" in s) == (":" in block) for word in ("src", s)]
+        ip(*(["-6"] if ":" in block else []), "route", "add", "local", block, "dev", "lo", *source)
 
 
 class Namespaces:
@@ -62,7 +63,11 @@ class Namespaces:
 
     def __init__(self):
         self.outside = new_namespace()
-        local(PUBLIC4 + "0/24", "10.0.0.0/8", "169.254.169.254/32", PUBLIC6 + "/32")
+        # who is there is spoken to from elsewhere, so that the broker does not take all of them for the host itself
+        sources = "192.0.2.1", "2001:db8::1"
+        for source in sources:
+            ip("address", "add", source, "dev", "lo")
+        local(PUBLIC4 + "0/24", "10.0.0.0/8", "169.254.169.254/32", PUBLIC6 + "/32", sources=sources)
         # what is sent there is never answered
         ip("link", "add", "silent", "type", "veth", "peer", "name", "void")
         for link in ("silent", "void"):
@@ -95,9 +100,9 @@ def take_string(body, at):
     return body[at + 4 : at + 4 + n - 1].decode(), at + 4 + n
 
 
-def config_body(policy, proxy, resolv, hosts, connections, bandwidth):
+def config_body(policy, proxy, resolv, hosts, connections, bandwidth, trust=None, authority=(None, None)):
     body = struct.pack("<II", CONFIG, len(policy)) + b"".join(put_string(p) for p in policy)
-    body += put_string(proxy) + put_string(resolv) + put_string(hosts) + 3 * put_string(None)
+    body += put_string(proxy) + 2 * put_string(None) + put_string(resolv) + put_string(hosts) + put_string(trust) + b"".join(put_string(pem) for pem in authority)
     return body + struct.pack("<IQ", connections, bandwidth)
 
 
@@ -109,8 +114,8 @@ def take_event(body):
     at += 4
     for key in ("protocol", "rule", "reason", "address"):
         e[key], at = take_string(body, at)
-    e["sent"], e["received"], e["duration_us"] = struct.unpack_from("<QQQ", body, at)
-    if at + 24 != len(body):
+    e["sent"], e["received"], e["duration_us"], e["again"] = struct.unpack_from("<QQQQ", body, at)
+    if at + 32 != len(body):
         raise ValueError("bytes behind an event")
     return e
 
@@ -122,7 +127,8 @@ class BrokerError(Exception):
 class Broker:
     """The library's side: starts a broker, hands it its sockets, collects its events in a thread."""
 
-    def __init__(self, world, program, rules, ports=(80, 443), hosts="", proxy=None, connections=0, bandwidth=0, deny=(), ipv6=True, inherited=()):
+    def __init__(self, world, program, rules, ports=(80, 443), hosts="", proxy=None, connections=0, bandwidth=0, deny=(), ipv6=True, inherited=(),
+                 secrets=(), trust=None, authority=(None, None)):  # fmt: skip
         self.directory = tempfile.TemporaryDirectory()
         resolv, hosts_file = os.path.join(self.directory.name, "resolv.conf"), os.path.join(self.directory.name, "hosts")
         open(resolv, "w").write("nameserver 127.0.0.1\noptions timeout:1 attempts:2\n")
@@ -132,21 +138,40 @@ class Broker:
         self.process = world.call_outside(lambda: spawn(program, theirs, inherited))
         theirs.close()
         policy = ["clear=network.outbound", "clear=network.deny"] + [f"network.outbound={r}" for r in rules] + [f"network.deny={d}" for d in deny]
-        self.send(config_body(policy, proxy, resolv, hosts_file, connections, bandwidth))
+        policy += [f"secrets={rule}" for rule, _ in secrets]
+        self.send(config_body(policy, proxy, resolv, hosts_file, connections, bandwidth, trust, authority))
+        self.authority = self.exchange_secrets(secrets) if secrets else None
         for i in range(0, len(self.sockets), 8):
             some = self.sockets[i : i + 8]
             body = struct.pack("<III", SOCKETS, i + 8 >= len(self.sockets), len(some)) + b"".join(struct.pack("<III", *s[:3]) for s in some)
             self.send(body, [s[3].fileno() for s in some])
         self.events, self.changed = [], threading.Condition()
         self.ended = False
-        kind, body = self.receive()
-        if kind == TYPES["WIRE_ERROR"]:
-            self.process.wait()
-            raise BrokerError(body)
-        if kind != TYPES["WIRE_BROKER"] or struct.unpack("<I", body) != (READY,):
-            raise BrokerError(f"{kind} {body!r}")
+        if self.receive_word(READY) != b"":
+            raise BrokerError("READY says something")
         self.thread = threading.Thread(target=self.collect, daemon=True)
         self.thread.start()
+
+    def receive_word(self, wanted):
+        kind, body = self.receive()
+        if kind != TYPES["WIRE_BROKER"] or struct.unpack_from("<I", body) != (wanted,):
+            self.socket.close()
+            self.process.wait()
+            raise BrokerError(body if kind == TYPES["WIRE_ERROR"] else f"{kind} {body!r}")
+        return body[4:]
+
+    def exchange_secrets(self, secrets):
+        """(certificate, key) of its authority; it gets the values, each out of a pipe."""
+        body = self.receive_word(AUTHORITY)
+        certificate, at = take_string(body, 0)
+        key, at = take_string(body, at)
+        for _, value in secrets:
+            theirs, ours = os.pipe()
+            self.send(struct.pack("<I", SECRETS), [theirs])
+            os.close(theirs)
+            os.write(ours, value.encode())
+            os.close(ours)
+        return certificate, key
 
     def send(self, body, fds=()):
         message = struct.pack("<IIII", MAGIC, TYPES["WIRE_BROKER"], len(body), 0) + body

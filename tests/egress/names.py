@@ -19,7 +19,7 @@ def question(query):
     return b".".join(labels).decode("latin-1").lower(), kind, at + 5
 
 
-def answer(w, who, zones, query):
+def answer(w, who, zones, query, by_datagram=False):
     name, kind, end = question(query)
     if name == "flip.example":  # a public address the first time, the host's own from then on
         flips[0] += 1
@@ -30,7 +30,10 @@ def answer(w, who, zones, query):
     found = [ipaddress.ip_address(a).packed for a in addresses or []]
     found = [a for a in found if len(a) == (4 if kind == A else 16 if kind == AAAA else 0)]
     head = query[:2] + struct.pack(">HHHHH", 0x8180 | (0 if addresses is not None else 3), 1, len(found), 0, 0)
-    return head + query[12:end] + b"".join(b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 0, len(a)) + a for a in found)
+    reply = head + query[12:end] + b"".join(b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 0, len(a)) + a for a in found)
+    if by_datagram and len(reply) > 512:  # truncated (RFC 1035 4.1.1)
+        reply = reply[:2] + bytes([reply[2] | 2]) + reply[3:512]
+    return reply
 
 
 def serve(w, address, who, zones):
@@ -41,7 +44,7 @@ def serve(w, address, who, zones):
         while True:
             query, peer = datagrams.recvfrom(4096)
             try:
-                datagrams.sendto(answer(w, who, zones, query), peer)
+                datagrams.sendto(answer(w, who, zones, query, True), peer)
             except (IndexError, struct.error, OSError):
                 w.log(who, f"asked nonsense {query.hex()}")
 

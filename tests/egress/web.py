@@ -151,6 +151,14 @@ def echoed(w, conn, r, path, query):
     reply(conn, "200 OK", json.dumps({"method": r.method, "host": r.host, "fields": r.fields, "size": len(r.body), "sha256": hashlib.sha256(r.body).hexdigest()}).encode(), "application/json")
 
 
+def key(w, conn, r, path, query):
+    """What it was given stays here, in the log; but for /key/told, which says it aloud."""
+    given = {name: r.fields.get(name, "") for name in ("authorization", "x-api-key")}
+    w.log("key", f"{r.method} {path} {json.dumps(given)}")
+    told = json.dumps(given).encode() if path == "/key/told" else b""
+    reply(conn, "200 OK", b"by " + (b"TLS" if getattr(conn, "asked_for", None) else b"plain HTTP") + told + b"\n", more="X-Told: " + given["authorization"] + "\r\n" if told else "")
+
+
 def big(w, conn, r, path, query):
     size = int(query)
     conn.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode())
@@ -270,5 +278,5 @@ def git(w, conn, r, path, query):
     conn.sendall((f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n" + "".join(l + "\r\n" for l in fields) + "\r\n").encode() + body)
 
 
-PAGES = [("/echo", echoed), ("/by-length", hello), ("/big", big), ("/gate", gate), ("/stuck", stuck), ("/upgrade", upgrade), ("/simple", simple), ("/files/", wheel_file),
+PAGES = [("/key", key), ("/echo", echoed), ("/by-length", hello), ("/big", big), ("/gate", gate), ("/stuck", stuck), ("/upgrade", upgrade), ("/simple", simple), ("/files/", wheel_file),
          ("/left-foot", npm), ("/project.git", git), ("/", hello)]

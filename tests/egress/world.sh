@@ -6,27 +6,22 @@
 #   start_world                               # the servers of world.py, on addresses that look like the internet's
 #   for_each_user FUNCTION…                   # as root and as an ordinary user
 #
-# Nothing can leave the namespace: it has only the loopback interface.
+# Nothing can leave the namespace: all that is at the other end of its only cable is the world.
 if [[ ${CORDON_TEST_WORLD:-} != 1 ]]; then
 	own=(unshare --net --mount --propagation private)
 	((EUID == 0)) || own=(unshare --user --map-current-user --keep-caps --net --mount --propagation private)
 	"${own[@]}" true 2>/dev/null || { echo "skip - $(basename "$0" .test) # no network namespaces for this user" && exit 0; }
-	exec env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy -u HTTP_PROXY -u http_proxy CORDON_TEST_WORLD=1 CORDON_SUITE_NS=1 "${own[@]}" "$0" "$@"
+	exec env -u NO_PROXY -u no_proxy -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy -u HTTP_PROXY -u http_proxy CORDON_TEST_WORLD=1 CORDON_SUITE_NS=1 "${own[@]}" "$0" "$@"
 fi
 
 PATH=$PATH:/usr/sbin:/sbin
 
 # start_world: waits until it is there. Its directory is $WORLD, inside /opt/world (with "${see_world[@]}"): the certificate, the clients.
 start_world() {
-	local address
 	need_command ip openssl git python3
 	[[ -x ${CORDON%/*}/cordon-broker ]] || skip_all "the build has no cordon-broker"
 	WORLD=$TMP/world
 	mkdir -p "$WORLD/seen"
-	for address in $(/usr/bin/python3 -B "$TESTS/egress/world.py" addresses); do
-		ip address add "$address" dev lo || exit 1
-	done
-	ip link set lo up || exit 1
 	# shellcheck disable=SC2034 # its end is the world's
 	exec {world_stdin}> >(exec /usr/bin/python3 -B "$TESTS/egress/world.py" "$WORLD" >"$TMP/world.log" 2>&1)
 	children+=($!)
@@ -44,9 +39,15 @@ start_world() {
 	for variable in SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS GIT_SSL_CAINFO PIP_CERT npm_config_cafile; do see_world+=(--env "$variable=/opt/world/ca.pem"); done
 }
 
+# build_go_client: /opt/world/client-go inside, where there is a Go.
+build_go_client() {
+	command -v go >/dev/null || return 0
+	(cd "$TESTS/egress" && GOCACHE=$TMP/go GOFLAGS=-mod=mod CGO_ENABLED=0 go build -o "$WORLD/seen/client-go" client.go) || fail "the Go client is built"
+}
+
 # as_user COMMAND…: run_as_user with what the broker needs to find the world, and without what kept capabilities would give.
 as_user() {
-	run_as_user env ${HTTPS_PROXY:+HTTPS_PROXY="$HTTPS_PROXY"} CORDON_HOSTS="$CORDON_HOSTS" CORDON_RESOLV_CONF="$CORDON_RESOLV_CONF" PYTHONDONTWRITEBYTECODE=1 \
+	run_as_user env ${HTTPS_PROXY:+HTTPS_PROXY="$HTTPS_PROXY"} ${NO_PROXY:+NO_PROXY="$NO_PROXY"} ${SSL_CERT_FILE:+SSL_CERT_FILE="$SSL_CERT_FILE"} CORDON_HOSTS="$CORDON_HOSTS" CORDON_RESOLV_CONF="$CORDON_RESOLV_CONF" PYTHONDONTWRITEBYTECODE=1 \
 		setpriv --inh-caps=-all --ambient-caps=-all "$@"
 }
 as_root() { "$@"; }

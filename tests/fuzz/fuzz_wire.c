@@ -59,7 +59,7 @@ static void touch_list(const struct string_list *l)
 
 static bool needs_source(enum op_kind kind)
 {
-	return kind == OP_SYMLINK || kind == OP_BIND || kind == OP_DEVICE || kind == OP_SCRATCH || kind == OP_ALIAS || kind == OP_COPY;
+	return kind == OP_SYMLINK || kind == OP_BIND || kind == OP_DEVICE || kind == OP_SCRATCH || kind == OP_ALIAS || kind == OP_COVER || kind == OP_COPY;
 }
 
 /* It leads to something below where it begins: no leading slash, no empty component, no "..". */
@@ -159,6 +159,8 @@ static void decode_airlock(struct wire_msg *msg)
 
 	airlock_receive(&a, msg, NULL);
 	MUST(a.count <= AIRLOCK_SOCKETS_MAX);
+	for (size_t i = 0; i < a.count; i++) /* nothing that leads in */
+		MUST(a.sockets[i].kind > 0 && a.sockets[i].kind <= AIRLOCK_PORT && a.sockets[i].port);
 	airlock_close(&a);
 }
 
@@ -168,12 +170,13 @@ static void decode_broker(const void *body, size_t len)
 	struct broker_config config;
 	struct broker_event event;
 	size_t count = 0;
+	bool last;
 
 	if (broker_config_decode(body, len, &config, NULL) == 0) {
 		touch_list(&config.policy);
 		free(config.policy.items);
 	}
-	if (broker_sockets_decode(body, len, sockets, &count, NULL) == 0)
+	if (broker_sockets_decode(body, len, sockets, &count, &last, NULL) == 0)
 		MUST(count <= WIRE_MAX_FDS);
 	if (broker_event_decode(body, len, &event, NULL) == 0)
 		MUST(event.kind > 0 && event.kind < BROKER_EVENT_COUNT && event.target && event.protocol && event.rule);
@@ -217,6 +220,7 @@ static void decode_by_type(struct wire_msg *msg)
 	case WIRE_CANCEL:
 	case WIRE_FREEZE:
 	case WIRE_GATE:
+	case WIRE_DOOR:
 	case WIRE_REQUEST: /* fuzz_keeper.c */
 	case WIRE_REPLY:
 		break;
@@ -226,7 +230,7 @@ static void decode_by_type(struct wire_msg *msg)
 	}
 }
 
-/* What a message is sent with: a byte that says how many descriptors, and whether the last is a memfd that holds what follows the header. */
+/* What a message is sent with: a byte that says how many descriptors, whether the last is a memfd that holds what follows the header, and who receives it. */
 static int fill_descriptors(uint8_t how, const uint8_t *data, size_t size, int *fds, int null, int memfd)
 {
 	int n = how & 15;
@@ -275,7 +279,9 @@ static void send_and_receive(const uint8_t *data, size_t size)
 	close(highest);
 	if (sendmsg(pair[0], &m, MSG_NOSIGNAL) < 0)
 		return;
-	if (wire_recv(pair[1], &msg, &err) == 1) {
+	if (how & 32) { /* as init hears it at its door */
+		wire_recv_word(pair[1], WIRE_DOOR);
+	} else if (wire_recv(pair[1], &msg, &err) == 1) {
 		decode_by_type(&msg);
 		wire_msg_free(&msg);
 	} else {
@@ -385,6 +391,23 @@ static void seed_execs(const char *dir)
 	seed_message(dir, "exec-memfd", WIRE_EXEC, &b, 16 | 5);
 }
 
+static void seed_sockets(const char *dir)
+{
+	static const struct airlock_socket sockets[] = {{AIRLOCK_PORT, AF_INET6, 443, -1},
+	                                                {AIRLOCK_INSIDE, AF_INET, 0, -1},
+	                                                {AIRLOCK_PUBLISHED, AF_INET, 3000, -1},
+	                                                {AIRLOCK_DOOR, AF_UNIX, 0, -1}};
+	_cleanup_buf_ struct buf none = {0}, a = {0}, b = {0};
+
+	airlock_socket_put(&a, &sockets[0]);
+	airlock_socket_put(&a, &sockets[1]);
+	broker_sockets_encode(sockets, ARRAY_SIZE(sockets), true, &b);
+	seed_message(dir, "airlock", WIRE_AIRLOCK, &a, 2);
+	seed_message(dir, "sockets", WIRE_BROKER, &b, ARRAY_SIZE(sockets));
+	seed_message(dir, "door", WIRE_DOOR, &none, 1);
+	seed_message(dir, "door-word", WIRE_DOOR, &none, 32);
+}
+
 static void seed_reports(const char *dir)
 {
 	const struct cordon_error error = {.code = CORDON_ERR_DENIED, .sys_errno = 13, .message = "cannot mount /x", .hint = "do not"};
@@ -411,6 +434,7 @@ static void seed_reports(const char *dir)
 	wire_put_u32(&s, 15);
 	seed_message(dir, "signal", WIRE_SIGNAL, &s, 0);
 	seed_message(dir, "too-many", WIRE_SIGNAL, &s, 15);
+	seed_sockets(dir);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

@@ -52,6 +52,27 @@ static void test_environment_prefers_extra_over_set_over_host(void **state)
 	strlist_free(&env);
 }
 
+/* The variable may be let in, and hold the secret itself: what is inside stands for it. Who sets it, means it. */
+static void test_environment_has_placeholders_of_secrets(void **state)
+{
+	const char *const host[] = {"KEY=real", "SSL_CERT_FILE=/host.pem", NULL}, *const extra[] = {"OWN=chosen", NULL};
+	struct strlist env;
+
+	assert_int_equal(policy_set(&policy, "env.allow", "KEY", &err), 0);
+	assert_int_equal(policy_set(&policy, "env.allow", "SSL_CERT_FILE", &err), 0);
+	assert_int_equal(policy_set(&policy, "secrets", "from=env:KEY;hosts=a.b;env=KEY", &err), 0);
+	assert_int_equal(policy_set(&policy, "secrets", "from=store:other;hosts=a.b;env=OWN", &err), 0);
+	assert_int_equal(policy_set(&policy, "secrets", "from=store:third;hosts=a.b", &err), 0);
+	assert_int_equal(policy_environment(&policy, (char *const *)host, extra, &env, &err), 0);
+	assert_true(strlist_has(&env, "KEY=cordon-secret-KEY"));
+	assert_true(strlist_has(&env, "OWN=chosen"));
+	assert_true(strlist_has(&env, "SSL_CERT_FILE=" POLICY_TRUST_INSIDE));
+	assert_true(strlist_has(&env, "NODE_EXTRA_CA_CERTS=" POLICY_AUTHORITY_INSIDE));
+	for (size_t i = 0; i < env.count; i++)
+		assert_null(strstr(env.items[i], "real"));
+	strlist_free(&env);
+}
+
 static void test_environment_never_takes_injecting_names_from_the_host(void **state)
 {
 	const char *const host[] = {"LD_PRELOAD=/evil.so", NULL};
@@ -158,6 +179,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_POLICY(test_environment_takes_only_what_the_policy_names),
 		WITH_POLICY(test_environment_prefers_extra_over_set_over_host),
+		WITH_POLICY(test_environment_has_placeholders_of_secrets),
 		WITH_POLICY(test_environment_never_takes_injecting_names_from_the_host),
 		WITH_POLICY(test_environment_refuses_malformed_extra_without_showing_values),
 		WITH_POLICY(test_environment_has_a_cap),

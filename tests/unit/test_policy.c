@@ -73,6 +73,8 @@ static void test_default_policy_has_the_documented_values(void **state)
 	ASSERT_LIST(&policy.network.deny);
 	assert_int_equal(policy.network.inbound.count, 0);
 	assert_true(policy.network.localhost);
+	assert_int_equal(policy.network.connections, 1000);
+	assert_int_equal(policy.network.bandwidth, 0);
 	assert_true(policy.process.subprocess && policy.process.shell && policy.process.native);
 	ASSERT_LIST(&policy.process.allow, "*");
 	ASSERT_LIST(&policy.process.deny);
@@ -89,7 +91,7 @@ static void test_default_policy_has_the_documented_values(void **state)
 
 static void test_every_key_is_found_by_its_name_and_has_help(void **state)
 {
-	assert_int_equal(policy_key_count, 43);
+	assert_int_equal(policy_key_count, 45);
 	for (size_t i = 0; i < policy_key_count; i++) {
 		assert_ptr_equal(policy_key_find(policy_keys[i].name), &policy_keys[i]);
 		assert_true(policy_keys[i].help && policy_keys[i].help[0]);

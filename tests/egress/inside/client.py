@@ -11,7 +11,7 @@ import sys
 import urllib.request
 from urllib.parse import urlsplit
 
-CA = "/opt/world/ca.pem"
+CA = os.environ["SSL_CERT_FILE"]
 
 
 def by_urllib(url):

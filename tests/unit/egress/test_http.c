@@ -474,7 +474,7 @@ static void test_doubtful_lengths_are_refused_whatever_llhttp_thinks(void **stat
 		{{"Content-Length", ""}, {"X", "y"}},
 		{{"Transfer-Encoding", ""}, {"X", "y"}},
 	};
-	const struct http_target target = {NAME, 80};
+	const struct http_target target = {NAME, 80, false};
 	char lines[2][64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {

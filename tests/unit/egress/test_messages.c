@@ -21,6 +21,8 @@ static const char *settings[] = {"clear=network.outbound", "network.outbound=hos
 
 static const struct broker_config sample_config = {.policy = {settings, ARRAY_SIZE(settings)},
                                                    .proxy = "http://proxy.example:3128",
+                                                   .proxy_from = "HTTPS_PROXY",
+                                                   .no_proxy = "localhost, .example",
                                                    .resolv = "/etc/resolv.conf",
                                                    .connections = 1000,
                                                    .bandwidth = (uint64_t)5 << 32,
@@ -39,7 +41,25 @@ static const struct broker_event sample_event = {.kind = BROKER_CLOSED,
                                                  .reason = "it was reset",
                                                  .sent = (uint64_t)1 << 50,
                                                  .received = 2,
-                                                 .duration_us = 3};
+                                                 .duration_us = 3,
+                                                 .again = 4};
+
+static void test_a_command_begins_with_or_without_other_resolvers(void **state)
+{
+	static const char *const texts[] = {NULL, "", "nameserver 9.9.9.9\n"};
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		_cleanup_buf_ struct buf b = {0};
+		const char *resolv = "unset";
+		broker_fresh_encode(texts[i], &b);
+		assert_int_equal(broker_message_kind(b.data, b.len), BROKER_FRESH);
+		assert_int_equal(broker_fresh_decode(b.data, b.len, &resolv, NULL), 0);
+		assert_true(texts[i] ? strcmp(resolv, texts[i]) == 0 : !resolv);
+		assert_int_equal(broker_fresh_decode(b.data, b.len - 1, &resolv, NULL), -1);
+		buf_add(&b, "x", 1);
+		assert_int_equal(broker_fresh_decode(b.data, b.len, &resolv, NULL), -1);
+	}
+}
 
 static void test_config_arrives_as_it_was_sent(void **state)
 {
@@ -53,6 +73,8 @@ static void test_config_arrives_as_it_was_sent(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
 		assert_string_equal(c.policy.items[i], settings[i]);
 	assert_string_equal(c.proxy, sample_config.proxy);
+	assert_string_equal(c.proxy_from, sample_config.proxy_from);
+	assert_string_equal(c.no_proxy, sample_config.no_proxy);
 	assert_string_equal(c.resolv, sample_config.resolv);
 	assert_null(c.hosts);
 	assert_int_equal(c.connections, 1000);
@@ -92,7 +114,7 @@ static void test_event_arrives_as_it_was_sent(void **state)
 	assert_int_equal(broker_message_kind(b.data, b.len), BROKER_EVENT);
 	assert_int_equal(broker_event_decode(b.data, b.len, &e, NULL), 0);
 	assert_int_equal(e.kind, BROKER_CLOSED);
-	assert_true(e.id == sample_event.id && e.sent == sample_event.sent && e.received == 2 && e.duration_us == 3);
+	assert_true(e.id == sample_event.id && e.sent == sample_event.sent && e.received == 2 && e.duration_us == 3 && e.again == 4);
 	assert_string_equal(e.target, sample_event.target);
 	assert_int_equal(e.port, 443);
 	assert_string_equal(e.protocol, "tls");
@@ -256,6 +278,7 @@ static void test_half_an_authority_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_command_begins_with_or_without_other_resolvers),
 		cmocka_unit_test(test_config_arrives_as_it_was_sent),
 		cmocka_unit_test(test_sockets_arrive_as_they_were_sent),
 		cmocka_unit_test(test_event_arrives_as_it_was_sent),

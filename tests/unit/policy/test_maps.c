@@ -135,6 +135,68 @@ static void test_a_rule_has_a_cap_of_ports_and_ignores_double_ones(void **state)
 	assert_refused("network.outbound", text, "network.outbound: more than 32 ports");
 }
 
+static void test_a_published_port_has_a_number_inside_and_one_outside(void **state)
+{
+	static const struct {
+		const char *text, *item;
+		unsigned inside, host;
+	} good[] = {
+		{"3000", "port=3000", 3000, 3000},
+		{"8080:80", "port=80;host_port=8080", 80, 8080},
+		{"0:3000", "port=3000;host_port=0", 3000, 0},
+		{"65535:65535", "port=65535;host_port=65535", 65535, 65535},
+		{"port=1;host_port=2", "port=1;host_port=2", 1, 2},
+		{"host_port=2;port=1", "port=1;host_port=2", 1, 2},
+	};
+	static const char *const wrong[] = {"",      "0",     "65536",   ":80",    "80:",         "1:0",    "65536:1",
+	                                    "1:2:3", "a:1",   "1 :2",    "80,81",  "host_port=1", "port=0", "port=1;host_port=",
+	                                    "-1:1",  "+1:80", "[::1]:1", "::1:80", "127.0.0.1:80"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		assert_set("network.inbound", good[i].text);
+		const struct policy_inbound *rule = maplist_item(&policy.network.inbound, &map_inbound, i);
+		assert_int_equal(rule->port.items[0], good[i].inside);
+		assert_int_equal(policy_inbound_host_port(rule), good[i].host);
+		assert_item("network.inbound", good[i].item);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_refused("network.inbound", wrong[i], NULL);
+	assert_int_equal(policy.network.inbound.count, ARRAY_SIZE(good));
+	assert_refused("network.inbound", "x:80", "network.inbound: 'x' is not a port (write 1 to 65535, or 0 for any)");
+	assert_refused("network.inbound", "8080:0", "network.inbound: '0' is not a port (write 1 to 65535)");
+}
+
+static void test_published_ports_have_to_go_together(void **state)
+{
+	char text[32];
+
+	assert_int_equal(policy_check_enforced(&policy, &err), 0);
+	assert_set("network.inbound", "0:1");
+	assert_set("network.inbound", "0:1"); /* two of any */
+	assert_set("network.inbound", "80:8080");
+	assert_set("network.inbound", "8080:80");
+	assert_int_equal(policy_check_enforced(&policy, &err), 0);
+	assert_set("network.inbound", "80");
+	assert_int_equal(policy_check_enforced(&policy, &err), -1);
+	assert_string_equal(err.message, "network.inbound: port 80 of the host is given twice");
+	assert_string_equal(err.hint, "--publish 0:80 takes any free one");
+	assert_set("clear", "network.inbound");
+	assert_set("network.localhost", "false");
+	assert_int_equal(policy_check_enforced(&policy, &err), 0);
+	assert_set("network.inbound", "80");
+	assert_int_equal(policy_check_enforced(&policy, &err), -1);
+	assert_non_null(strstr(err.message, "network.localhost is false"));
+	assert_set("network.localhost", "true");
+	for (unsigned i = 1; i < POLICY_INBOUND_MAX; i++) {
+		snprintf(text, sizeof(text), "%u", 1000 + i);
+		assert_set("network.inbound", text);
+	}
+	assert_int_equal(policy_check_enforced(&policy, &err), 0);
+	assert_set("network.inbound", "0:1");
+	assert_int_equal(policy_check_enforced(&policy, &err), -1);
+	assert_string_equal(err.message, "network.inbound: more than 32 ports");
+}
+
 static void test_text_of_any_kind_survives_the_one_string(void **state)
 {
 	assert_set("patterns.add", "language=python;match=os.system(%25d%3B a=b;reason=50%25 of them");
@@ -169,6 +231,22 @@ static void test_secrets_have_a_source_hosts_and_a_place(void **state)
 	assert_refused("secrets", "from=store:x;hosts=a.b;header=X Y", NULL);
 	assert_refused("secrets", "from=store:x;hosts=a.b;env=A B", NULL);
 	assert_refused("secrets", "from=store:x;hosts=a.b;format={}\r\nX: y", NULL);
+	assert_int_equal(s->methods.count + s->paths.count, 0);
+	assert_set("secrets", "from=store:x;hosts=a.b;methods=GET,POST;paths=/v1/**,/models/");
+	s = (const struct policy_secret *)policy.secrets.items + 1;
+	ASSERT_LIST(&s->methods, "GET", "POST");
+	ASSERT_LIST(&s->paths, "/v1/**", "/models/**");
+	assert_refused("secrets", "from=store:x;hosts=a.b;methods=get",
+	               "secrets: methods: 'get' is not a method (write one such as GET or POST)");
+	assert_refused("secrets", "from=store:x;hosts=a.b;header=content-Length",
+	               "secrets: header: 'content-Length' cannot carry a secret: it says what a request is");
+	assert_refused("secrets", "from=store:x;hosts=a.b;header=HOST", NULL);
+	assert_refused("secrets", "from=store:x;hosts=a.b;header=Transfer_Encoding", NULL);
+	assert_set("secrets", "from=store:x;hosts=a.b;header=Hosts");
+	assert_refused("secrets", "from=store:x;hosts=a.b;paths=v1", NULL);
+	assert_refused("secrets", "from=store:x;hosts=a.b;paths=/v1/../x", NULL);
+	assert_refused("secrets", "from=store:x;hosts=a.b;paths=/v1?x=%253B", NULL);
+	assert_refused("secrets", "from=store:x;hosts=a.b;paths=/%2525", NULL);
 }
 
 static void test_programs_are_names_or_absolute_patterns(void **state)
@@ -284,6 +362,8 @@ int main(void)
 		WITH_POLICY(test_outbound_rules_are_understood_in_their_short_forms),
 		WITH_POLICY(test_malformed_rules_change_nothing),
 		WITH_POLICY(test_a_rule_has_a_cap_of_ports_and_ignores_double_ones),
+		WITH_POLICY(test_a_published_port_has_a_number_inside_and_one_outside),
+		WITH_POLICY(test_published_ports_have_to_go_together),
 		WITH_POLICY(test_text_of_any_kind_survives_the_one_string),
 		WITH_POLICY(test_secrets_have_a_source_hosts_and_a_place),
 		WITH_POLICY(test_programs_are_names_or_absolute_patterns),

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +77,11 @@ static void change_everything(struct cordon_policy *p)
 		{"network.outbound", "10.0.0.0/8"},
 		{"network.deny", "*.c.d"},
 		{"network.inbound", "3000"},
+		{"network.inbound", "8080:80"},
+		{"network.inbound", "0:80"},
 		{"network.localhost", "false"},
+		{"network.connections", "10"},
+		{"network.bandwidth", "1M"},
 		{"process.subprocess", "false"},
 		{"process.shell", "false"},
 		{"process.allow", "git"},
@@ -186,14 +191,40 @@ static void test_what_is_not_enforced_is_refused_by_name(void **state)
 
 	init(&p, "dev");
 	assert_int_equal(policy_check_enforced(&p, &err), 0);
-	set(&p, "secrets", "from=store:x;hosts=a.b");
+	set(&p, "root", "layered");
 	key = policy_not_enforced(&p);
 	assert_non_null(key);
-	assert_string_equal(key->name, "secrets");
+	assert_string_equal(key->name, "root");
 	assert_int_equal(policy_check_enforced(&p, &err), -1);
 	assert_int_equal(err.code, CORDON_ERR_WEAK_HOST);
-	assert_non_null(strstr(err.message, "secrets"));
+	assert_non_null(strstr(err.message, "root"));
 	policy_clear(&p);
+}
+
+static void test_a_secret_for_nobody_is_refused(void **state)
+{
+	static const struct {
+		const char *hosts, *outbound;
+		int allowed;
+	} cases[] = {
+		{"a.b", "c.d", -1},      {"a.b", "a.b", 0},      {"a.b", "a.b:7;protocol=tcp", -1},
+		{"a.b", "*.b", 0},       {"b.c", "*.b.c", -1},   {"*.b.c", "a.b.c", 0},
+		{"*.b.c", "*.c", 0},     {"*.b.c", "xb.c", -1},  {"*.b.c", "*.b.c", 0},
+		{"*.b.c", "*.a.b.c", 0}, {"a.b,c.d", "a.b", -1}, {"a.b", "0.0.0.0/0", -1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct cordon_policy p;
+		char secret[64];
+
+		init(&p, "dev");
+		snprintf(secret, sizeof(secret), "from=store:x;hosts=%s", cases[i].hosts);
+		set(&p, "secrets", secret);
+		set(&p, "network.outbound", strchr(cases[i].outbound, ';') ? "host=a.b;ports=7;protocol=tcp" : cases[i].outbound);
+		if (policy_check_enforced(&p, &err) != cases[i].allowed)
+			fail_msg("%s with %s", cases[i].hosts, cases[i].outbound);
+		policy_clear(&p);
+	}
 }
 
 static void test_origins_tell_the_profile_from_the_default_it_is_put_on(void **state)
@@ -256,6 +287,7 @@ int main(void)
 		TEST(test_clear_empties_lists_only),
 		TEST(test_process_max_is_limits_pids),
 		TEST(test_what_is_not_enforced_is_refused_by_name),
+		TEST(test_a_secret_for_nobody_is_refused),
 		TEST(test_origins_tell_the_profile_from_the_default_it_is_put_on),
 		TEST(test_each_failed_allocation_is_reported_and_leaks_nothing),
 	};

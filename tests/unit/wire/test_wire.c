@@ -405,7 +405,7 @@ static void test_unknown_kinds_flags_and_modes_are_refused(void **state)
 /* What an operation works on is there; else the launcher would hand NULL to functions that do not take it. */
 static void test_operations_without_their_source_are_refused(void **state)
 {
-	static const enum op_kind need[] = {OP_SYMLINK, OP_BIND, OP_DEVICE, OP_SCRATCH, OP_ALIAS, OP_COPY};
+	static const enum op_kind need[] = {OP_SYMLINK, OP_BIND, OP_DEVICE, OP_SCRATCH, OP_ALIAS, OP_COVER, OP_COPY};
 
 	for (size_t i = 0; i < ARRAY_SIZE(need); i++)
 		assert_int_equal(decode_with_op(&(struct setup_op){
