@@ -59,7 +59,8 @@ static void touch_list(const struct string_list *l)
 
 static bool needs_source(enum op_kind kind)
 {
-	return kind == OP_SYMLINK || kind == OP_BIND || kind == OP_DEVICE || kind == OP_SCRATCH || kind == OP_ALIAS || kind == OP_COVER || kind == OP_COPY;
+	return kind == OP_SYMLINK || kind == OP_BIND || kind == OP_DEVICE || kind == OP_SCRATCH || kind == OP_ALIAS || kind == OP_COVER ||
+	       kind == OP_COPY;
 }
 
 /* It leads to something below where it begins: no leading slash, no empty component, no "..". */
