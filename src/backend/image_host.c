@@ -2,6 +2,7 @@
 #include "backend/image_host.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/trust_bundles.h"
 #include "base/util.h"
 #include "sandbox/landlock.h"
 
@@ -86,11 +88,7 @@ static const char *const top_dirs[] = {"bin", "sbin", "lib", "lib32", "lib64", "
 
 /* What programs look for in /etc and what holds no secret: links are taken over, directories bound, small files copied. */
 static const char *const etc_links[] = {"localtime", "os-release"};
-static const char *const etc_dirs[] = {"/etc/alternatives", "/etc/ssl/certs"};
-#define BUNDLE \
-	"etc/ssl/certs/ca-certificates.crt" /* of certificates: all that OpenSSL, GnuTLS and Go believe on the systems that have it */
-#define BUNDLE_MAX ((size_t)4 << 20)
-#define READ_SIZE ((size_t)256 << 10)
+static const char *const etc_dirs[] = {"/etc/alternatives", "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted"};
 static const char *const etc_files[] = {"/etc/protocols", "/etc/services", "/etc/ssl/openssl.cnf"};
 
 static const struct {
@@ -226,21 +224,19 @@ void image_host_plan(struct plan *p, const char *hostname, const char *resolver,
 
 /* ---- whom to believe --------------------------------------------------------------------------------------------------------- */
 
-/* The image's file of certificates, by its path inside, if there is one; then the certificate. */
-static char *bundle_with(const char *certificate, size_t *len, struct cordon_error *err)
+#define BUNDLE_MAX ((size_t)4 << 20)
+#define READ_SIZE ((size_t)256 << 10)
+
+/* All of a file of the image (NULL: there is none), and the certificate behind it. */
+static char *bundle_with(const char *path, const char *certificate, size_t *len, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf all = {.cap = BUNDLE_MAX};
-	_cleanup_fd_ int fd = fs_open(AT_FDCWD, "/" BUNDLE, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, FS_ANYWHERE);
-	struct stat st;
-	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-		err_set(err, CORDON_ERR_SYSTEM, "/" BUNDLE " is not a file");
-		return NULL;
-	}
-	for (ssize_t n = fd < 0 ? 0 : 1; n > 0;) {
+	_cleanup_fd_ int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	for (ssize_t n = path ? 1 : 0; n > 0;) {
 		void *room = buf_reserve(&all, READ_SIZE);
 		n = room ? read(fd, room, READ_SIZE) : 0;
 		if (n < 0) {
-			err_sys(err, "cannot read /" BUNDLE);
+			err_sys(err, "cannot read %s", path);
 			return NULL;
 		}
 		all.len += (size_t)n;
@@ -249,14 +245,31 @@ static char *bundle_with(const char *certificate, size_t *len, struct cordon_err
 	*len = all.len;
 	char *text = all.failed ? NULL : buf_steal(&all);
 	if (!text)
-		err_set(err, CORDON_ERR_SYSTEM, "/" BUNDLE " is too large, or there is no memory");
+		err_set(err, CORDON_ERR_SYSTEM, "%s is too large, or there is no memory", path ? path : "a certificate");
 	return text;
+}
+
+static bool is_shown(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(etc_dirs); i++)
+		if (fs_path_within(path, etc_dirs[i]))
+			return true;
+	return false;
+}
+
+/* Where the host's files really are: a link inside leads there, too, if that is shown. */
+static void cover_bundles(struct plan *p, const char *with)
+{
+	char real[PATH_MAX];
+	for (size_t i = 0; i < ARRAY_SIZE(trust_bundles); i++)
+		if (realpath(trust_bundles[i], real) && is_shown(real))
+			plan_op(p, OP_COVER, plan_string(p, real + 1), with, OP_OPTIONAL);
 }
 
 int image_host_trust(struct plan *p, const char *certificate, struct cordon_error *err)
 {
 	size_t len;
-	char *all = bundle_with(certificate, &len, err);
+	char *all = bundle_with(trust_bundle_find(), certificate, &len, err);
 	if (!all)
 		return -1;
 	if (!plan_keep(p, all))
@@ -266,6 +279,6 @@ int image_host_trust(struct plan *p, const char *certificate, struct cordon_erro
 	struct setup_op *op = plan_op(p, OP_FILE, &POLICY_TRUST_INSIDE[1], NULL, 0);
 	op->data = all;
 	op->data_len = len;
-	plan_op(p, OP_COVER, BUNDLE, &POLICY_TRUST_INSIDE[1], OP_OPTIONAL);
+	cover_bundles(p, &POLICY_TRUST_INSIDE[1]);
 	return 0;
 }

@@ -27,7 +27,7 @@ static const int allowed[] = {
 	SYS_fstat,           SYS_munmap,       SYS_mremap,        SYS_madvise,    SYS_brk,          SYS_futex,
 	SYS_getpid,          SYS_gettimeofday, SYS_clock_gettime, SYS_getrandom,  SYS_rt_sigreturn, SYS_rt_sigprocmask,
 	SYS_restart_syscall, SYS_exit,         SYS_exit_group,
-#ifdef __SANITIZE_ADDRESS__ /* what its runtime needs */
+#ifdef ADDRESS_SANITIZER /* what its runtime needs */
 	SYS_sched_yield,     SYS_gettid,       SYS_sigaltstack,   SYS_readlinkat, SYS_prctl,        SYS_sched_getaffinity,
 	SYS_openat,          SYS_newfstatat,   SYS_rt_sigaction,
 #endif

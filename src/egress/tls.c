@@ -4,19 +4,11 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
-#include <unistd.h>
 
+#include "base/trust_bundles.h"
 #include "base/util.h"
 
 const unsigned char tls_protocols[TLS_PROTOCOLS_LEN] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
-
-/* Where distributions have it. */
-static const char *const bundles[] = {
-	"/etc/ssl/certs/ca-certificates.crt", /* Debian, Ubuntu, Alpine, Arch, Gentoo */
-	"/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
-	"/etc/ssl/ca-bundle.pem",             /* SUSE */
-	"/etc/ssl/cert.pem",                  /* others */
-};
 
 const char *tls_reason(void)
 {
@@ -42,17 +34,9 @@ SSL_CTX *tls_context_new(const SSL_METHOD *method)
 
 /* ---- servers -------------------------------------------------------------------------------------------------------------------- */
 
-static const char *find_bundle(void)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(bundles); i++)
-		if (access(bundles[i], R_OK) == 0)
-			return bundles[i];
-	return NULL;
-}
-
 SSL_CTX *tls_trust_new(const char *file, struct cordon_error *err)
 {
-	const char *path = file ? file : find_bundle();
+	const char *path = file ? file : trust_bundle_find();
 	if (!path) {
 		err_set(err, CORDON_ERR_SYSTEM, "this host has no file of certificates by which servers could be verified");
 		err_hint(err, "install ca-certificates, or name a file: SSL_CERT_FILE");

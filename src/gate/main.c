@@ -46,7 +46,7 @@ static const int allowed[] = {
 	SYS_restart_syscall,
 	SYS_exit,
 	SYS_exit_group,
-#ifdef __SANITIZE_ADDRESS__ /* what its runtime needs */
+#ifdef ADDRESS_SANITIZER /* what its runtime needs */
 	SYS_mprotect,
 	SYS_sched_yield,
 	SYS_gettid,

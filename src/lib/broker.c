@@ -144,13 +144,17 @@ bool broker_resolv_changed(char **known)
 	return true;
 }
 
-/* A broker that is gone is noticed elsewhere. */
-void broker_send_fresh(const struct broker_process *b, const char *resolv)
+bool broker_send_fresh(const struct broker_process *b, const char *resolv)
 {
 	_cleanup_buf_ struct buf body = {0};
+	struct pollfd p = {.fd = b->sock, .events = POLLOUT};
+	if (b->sock < 0)
+		return true;
+	if (poll(&p, 1, 0) == 0)
+		return false;
 	broker_fresh_encode(resolv, &body);
-	if (b->sock >= 0)
-		wire_send(b->sock, WIRE_BROKER, &body, NULL, 0, NULL);
+	wire_send(b->sock, WIRE_BROKER, &body, NULL, 0, NULL);
+	return true;
 }
 
 /* The broker reads while this writes: more than a pipe holds is not there, but less may be allowed to be in one. */

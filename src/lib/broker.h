@@ -27,8 +27,8 @@ int broker_send_config(const struct broker_process *b, const struct cordon_polic
 int broker_receive_authority(const struct broker_process *b, struct wire_msg *msg, struct broker_authority *out, struct cordon_error *err);
 /* Is the host's resolv.conf another one than *known (NULL: not known yet), which it is afterwards? */
 bool broker_resolv_changed(char **known);
-/* A command begins. resolv: what is in resolv.conf now, NULL: what was in it before. */
-void broker_send_fresh(const struct broker_process *b, const char *resolv);
+/* A command begins. resolv: what is in resolv.conf now, NULL: what was in it before. False: it has read nothing for long, and is of no use. One that is gone is noticed elsewhere. */
+bool broker_send_fresh(const struct broker_process *b, const char *resolv);
 /* The values of the policy's secrets, which are looked for only now. */
 int broker_send_secrets(const struct broker_process *b, const char *home, const struct cordon_policy *policy, struct cordon_error *err);
 /* One at least. */

@@ -466,7 +466,8 @@ int egress_enter(struct cordon_exec *e, struct cordon_error *err)
 	int r = 0;
 	if (g->state == UP && !g->ending) {
 		/* what others were refused a moment ago, this one is to be told of, too */
-		broker_send_fresh(&g->broker, broker_resolv_changed(&g->resolv) ? g->resolv : NULL);
+		if (!broker_send_fresh(&g->broker, broker_resolv_changed(&g->resolv) ? g->resolv : NULL))
+			end_broker(g);
 		e->egress_next = g->running;
 		g->running = e;
 		e->egress_entered = true;

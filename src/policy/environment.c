@@ -111,7 +111,7 @@ static const char *const trust_entries[] = {
 	"CARGO_HTTP_CAINFO=" POLICY_TRUST_INSIDE, "DENO_CERT=" POLICY_AUTHORITY_INSIDE,      "NODE_EXTRA_CA_CERTS=" POLICY_AUTHORITY_INSIDE,
 };
 
-/* The secret itself stays outside, also where the policy lets the variable in: what is inside stands for it. */
+/* The secret itself stays outside: what is inside stands for it. env.set may have another text for that. */
 static int add_placeholder(struct strlist *out, const struct policy_secret *s, struct cordon_error *err)
 {
 	_cleanup_free_ char *entry = NULL;
@@ -136,6 +136,28 @@ static int add_secrets(struct strlist *out, const struct maplist *secrets, struc
 	return 0;
 }
 
+/* A variable that a secret is taken from has it nowhere inside, by whichever way it came. */
+static int hide_sources(struct strlist *out, const struct maplist *secrets, struct cordon_error *err)
+{
+	static const char from[] = "env:";
+
+	for (size_t i = 0; out->count && i < secrets->count; i++) {
+		const struct policy_secret *s = maplist_item(secrets, &map_secret, i);
+		const char *name = s->from + strlen(from);
+		_cleanup_free_ char *entry = NULL;
+
+		if (strncmp(s->from, from, strlen(from)) != 0 || !find_entry(out->items, name))
+			continue;
+		if (asprintf(&entry, "%s=" POLICY_PLACEHOLDER "%s", name, name) < 0) {
+			entry = NULL;
+			return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+		}
+		if (strlist_assign(out, entry, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int build(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out, struct cordon_error *err)
 {
 	if (take_from_host(out, &p->env_allow, host, err) < 0 || add_secrets(out, &p->secrets, err) < 0)
@@ -149,7 +171,7 @@ static int build(const struct cordon_policy *p, char *const *host, const char *c
 	for (; extra && *extra; extra++)
 		if (assign_capped(out, *extra, err) < 0)
 			return -1;
-	return 0;
+	return hide_sources(out, &p->secrets, err);
 }
 
 int policy_environment(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out,

@@ -90,7 +90,7 @@ static int give_up_user(void)
 
 int lockdown(const struct lockdown *l, struct cordon_error *err)
 {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ADDRESS_SANITIZER
 	const struct rlimit memory = {RLIM_INFINITY, RLIM_INFINITY}; /* its shadow is a matter of terabytes */
 	const struct rlimit files = memory;                          /* and it writes its reports somewhere */
 #else

@@ -55,7 +55,8 @@ static void test_environment_prefers_extra_over_set_over_host(void **state)
 /* The variable may be let in, and hold the secret itself: what is inside stands for it. Who sets it, means it. */
 static void test_environment_has_placeholders_of_secrets(void **state)
 {
-	const char *const host[] = {"KEY=real", "SSL_CERT_FILE=/host.pem", NULL}, *const extra[] = {"OWN=chosen", NULL};
+	const char *const host[] = {"KEY=real", "SOURCE=real", "SSL_CERT_FILE=/host.pem", NULL};
+	const char *const extra[] = {"OWN=chosen", "GIVEN=real", NULL};
 	struct strlist env;
 
 	assert_int_equal(policy_set(&policy, "env.allow", "KEY", &err), 0);
@@ -63,9 +64,15 @@ static void test_environment_has_placeholders_of_secrets(void **state)
 	assert_int_equal(policy_set(&policy, "secrets", "from=env:KEY;hosts=a.b;env=KEY", &err), 0);
 	assert_int_equal(policy_set(&policy, "secrets", "from=store:other;hosts=a.b;env=OWN", &err), 0);
 	assert_int_equal(policy_set(&policy, "secrets", "from=store:third;hosts=a.b", &err), 0);
+	assert_int_equal(policy_set(&policy, "env.allow", "SOURCE", &err), 0);
+	assert_int_equal(policy_set(&policy, "secrets", "from=env:SOURCE;hosts=a.b", &err), 0);
+	assert_int_equal(policy_set(&policy, "secrets", "from=env:GIVEN;hosts=a.b;env=OTHER", &err), 0);
+	assert_int_equal(policy_set(&policy, "secrets", "from=env:ABSENT;hosts=a.b", &err), 0);
 	assert_int_equal(policy_environment(&policy, (char *const *)host, extra, &env, &err), 0);
 	assert_true(strlist_has(&env, "KEY=cordon-secret-KEY"));
 	assert_true(strlist_has(&env, "OWN=chosen"));
+	assert_true(strlist_has(&env, "SOURCE=cordon-secret-SOURCE") && strlist_has(&env, "GIVEN=cordon-secret-GIVEN"));
+	assert_false(strlist_has(&env, "ABSENT=cordon-secret-ABSENT"));
 	assert_true(strlist_has(&env, "SSL_CERT_FILE=" POLICY_TRUST_INSIDE));
 	assert_true(strlist_has(&env, "NODE_EXTRA_CA_CERTS=" POLICY_AUTHORITY_INSIDE));
 	for (size_t i = 0; i < env.count; i++)
