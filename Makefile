@@ -57,6 +57,7 @@ build-asan:
 
 build-fuzz:
 	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true $(SANITIZE))
+	@$(NINJA) -C build-fuzz build.ninja >/dev/null # or what was added since is not among the targets
 	@$(NINJA) -C build-fuzz $$($(NINJA) -C build-fuzz -t targets all | sed -n 's|^\(tests/fuzz/[^.:/]*\): .*|\1|p')
 
 demo: ## a narrated tour: installs what is missing, builds, and runs it (about ten seconds)

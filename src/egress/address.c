@@ -178,6 +178,21 @@ const char *address_special(const struct sockaddr *a)
 	return place_of(a, &p) ? judge(&p, &bits) : not_internet;
 }
 
+size_t address_carried(const struct sockaddr *a, struct sockaddr_in out[ADDRESS_CARRIED_MAX])
+{
+	struct place p;
+	size_t count = 0;
+
+	_Static_assert(ARRAY_SIZE(carriers) == ADDRESS_CARRIED_MAX, "one for each way");
+	for (size_t i = 0; place_of(a, &p) && p.family == AF_INET6 && i < ARRAY_SIZE(carriers); i++) {
+		if (!carries(&carriers[i], p.bytes))
+			continue;
+		out[count] = (struct sockaddr_in){.sin_family = AF_INET};
+		memcpy(&out[count++].sin_addr, p.bytes + carriers[i].at, 4);
+	}
+	return count;
+}
+
 /* ---- by policy ---------------------------------------------------------------------------------------------------------------- */
 
 static struct host_target target_of(const struct place *p)

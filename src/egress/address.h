@@ -6,7 +6,9 @@
 #ifndef CORDON_EGRESS_ADDRESS_H
 #define CORDON_EGRESS_ADDRESS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -14,6 +16,10 @@
 
 /* Why not, "a private address"; NULL: it is one of the public internet. Sees through IPv4 in IPv6's clothes (mapped, 6to4, NAT64, ISATAP). */
 const char *address_special(const struct sockaddr *a);
+
+/* The IPv4 addresses that an IPv6 address leads to as in address_special(), mapped ones but not; how many: one at most for each way. */
+#define ADDRESS_CARRIED_MAX 3
+size_t address_carried(const struct sockaddr *a, struct sockaddr_in out[ADDRESS_CARRIED_MAX]);
 
 /*
  * May a connection for an allowed name and this port end there? By policy: network.deny names blocks, too, and rules with blocks let names resolve into them, if they are no

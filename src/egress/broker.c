@@ -29,45 +29,61 @@
  * With as many connections as there may be, no more are accepted: they wait in the kernel, whose queue is bounded, and are served when others end. A reset would fail programs
  * that open many at a time and could well wait.
  */
-static void pause_listening(struct broker *b)
+static void pause_listening(struct intake *t)
 {
-	if (b->paused)
+	struct broker *b = t->broker;
+	if (t->paused)
 		return;
-	b->paused = true;
+	t->paused = true;
 	for (size_t i = 0; i < b->listener_count; i++)
-		event_del(b->listeners[i].event);
+		if (b->listeners[i].intake == t)
+			event_del(b->listeners[i].event);
+}
+
+static bool is_full(const struct intake *t)
+{
+	const struct broker *b = t->broker;
+	return b->conn_count >= b->conn_max || (t == &b->in && b->guest_count >= b->guest_max);
+}
+
+static void resume_listening(struct intake *t)
+{
+	struct broker *b = t->broker;
+	if (!t->paused || is_full(t) || evtimer_pending(t->resume, NULL))
+		return;
+	t->paused = false;
+	for (size_t i = 0; i < b->listener_count; i++)
+		if (b->listeners[i].intake == t)
+			event_add(b->listeners[i].event, NULL);
 }
 
 void broker_resume(struct broker *b)
 {
-	if (!b->paused || b->conn_count >= b->conn_max || evtimer_pending(b->resume, NULL))
-		return;
-	b->paused = false;
-	for (size_t i = 0; i < b->listener_count; i++)
-		event_add(b->listeners[i].event, NULL);
+	resume_listening(&b->out);
+	resume_listening(&b->in);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	broker_resume(arg);
+	resume_listening(arg);
 }
 
 /*
  * Each connection is on record, and leaves a port of the host's in TIME-WAIT: without a limit a sandbox could fill the one's disk and use up the other's ports towards a server.
  * Who is too fast waits in the kernel as above.
  */
-static bool take_turn(struct broker *b)
+static bool take_turn(struct intake *t)
 {
-	const uint64_t more = (clock_us() - b->filled_us) * BROKER_RATE / 1000000;
+	const uint64_t more = (clock_us() - t->filled_us) * BROKER_RATE / 1000000;
 	if (more) {
-		b->may_accept = MIN(b->may_accept + more, (uint64_t)BROKER_BURST);
-		b->filled_us += more * 1000000 / BROKER_RATE;
+		t->may_accept = MIN(t->may_accept + more, (uint64_t)BROKER_BURST);
+		t->filled_us += more * 1000000 / BROKER_RATE;
 	}
-	if (b->may_accept == 0)
+	if (t->may_accept == 0)
 		return false;
-	b->may_accept--;
+	t->may_accept--;
 	return true;
 }
 
@@ -78,11 +94,11 @@ static void tell_waiting(const struct listener *l, const char *why)
 	               &(struct broker_event){.kind = BROKER_FAILED, .target = "(all)", .protocol = "tcp", .rule = rule, .reason = why});
 }
 
-static void pause_for_a_while(struct broker *b)
+static void pause_for_a_while(struct intake *t)
 {
 	static const struct timeval a_while = {0, PAUSE_MS * 1000};
-	pause_listening(b);
-	evtimer_add(b->resume, &a_while);
+	pause_listening(t);
+	evtimer_add(t->resume, &a_while);
 }
 
 static void accepted(const struct listener *l, int client, const struct sockaddr_storage *peer)
@@ -96,16 +112,16 @@ static void accepted(const struct listener *l, int client, const struct sockaddr
 static void on_connection(evutil_socket_t fd, short what, void *arg)
 {
 	const struct listener *l = arg;
-	struct broker *b = l->broker;
+	struct intake *t = l->intake;
 	(void)what;
 	for (size_t i = 0; i < BATCH; i++) {
-		if (b->conn_count >= b->conn_max) {
-			pause_listening(b);
+		if (is_full(t)) {
+			pause_listening(t);
 			tell_waiting(l, "as many connections are open as there may be: others wait");
 			return;
 		}
-		if (!take_turn(b)) {
-			pause_for_a_while(b);
+		if (!take_turn(t)) {
+			pause_for_a_while(t);
 			tell_waiting(l, "connections are opened faster than they may be: others wait");
 			return;
 		}
@@ -116,9 +132,9 @@ static void on_connection(evutil_socket_t fd, short what, void *arg)
 			accepted(l, client, &peer);
 			continue;
 		}
-		b->may_accept++;
+		t->may_accept++;
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			pause_for_a_while(b);
+			pause_for_a_while(t);
 		if (errno != ECONNABORTED && errno != EINTR)
 			return;
 	}
@@ -133,7 +149,8 @@ static int add_listener(struct broker *b, const struct airlock_socket *s, struct
 			event_free(e);
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	}
-	*l = (struct listener){b, e, s->kind == AIRLOCK_PUBLISHED ? s->port : 0};
+	const bool published = s->kind == AIRLOCK_PUBLISHED;
+	*l = (struct listener){b, published ? &b->in : &b->out, e, published ? s->port : 0};
 	b->listener_count++;
 	return 0;
 }
@@ -213,6 +230,13 @@ static int make_couriers(struct broker *b, const struct broker_config *c, struct
 	return b->couriers ? 0 : -1;
 }
 
+static bool make_intake(struct broker *b, struct intake *t)
+{
+	*t = (struct intake){
+		.broker = b, .resume = evtimer_new(b->base, on_resume, t), .may_accept = BROKER_BURST, .filled_us = clock_us()};
+	return t->resume != NULL;
+}
+
 static int make_parts(struct broker *b, const struct broker_config *c, struct cordon_error *err)
 {
 	const struct dialler_config dialler = {&b->policy, c->proxy, c->proxy_from, c->no_proxy, c->resolv, c->hosts};
@@ -222,10 +246,9 @@ static int make_parts(struct broker *b, const struct broker_config *c, struct co
 	b->names = names_new(NAMES_MAX);
 	b->relays = b->base ? relays_new(b->base, c->bandwidth) : NULL;
 	b->reporter = b->base ? reporter_new(b->base, BROKER_FD) : NULL;
-	b->resume = b->base ? evtimer_new(b->base, on_resume, b) : NULL;
 	b->library = b->base ? event_new(b->base, BROKER_FD, EV_READ | EV_PERSIST, on_library, b) : NULL;
-	if (!b->names || !b->relays || !b->reporter || !b->resume || !b->library || event_priority_set(b->library, 0) < 0 ||
-	    event_add(b->library, NULL) < 0)
+	if (!b->names || !b->relays || !b->reporter || !b->library || event_priority_set(b->library, 0) < 0 ||
+	    event_add(b->library, NULL) < 0 || !make_intake(b, &b->out) || !make_intake(b, &b->in))
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory, or epoll is not available");
 	b->dialler = dialler_new(b->base, &dialler, err);
 	return b->dialler ? make_couriers(b, c, err) : -1;
@@ -274,9 +297,8 @@ struct broker *broker_new(const struct broker_config *c, uint32_t connections, s
 	TAILQ_INIT(&b->conns);
 	TAILQ_INIT(&b->waiting);
 	b->conn_max = connections;
+	b->guest_max = MAX(connections / 2, 1u);
 	b->next_id = 1;
-	b->may_accept = BROKER_BURST;
-	b->filled_us = clock_us();
 	if (make_parts(b, c, err) == 0)
 		return b;
 	broker_free(b);
@@ -304,7 +326,8 @@ void broker_free(struct broker *b)
 	couriers_free(b->couriers);
 	relays_free(b->relays);
 	reporter_free(b->reporter);
-	free_event(b->resume);
+	free_event(b->out.resume);
+	free_event(b->in.resume);
 	free_event(b->library);
 	names_free(b->names);
 	if (b->base)

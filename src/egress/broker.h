@@ -18,15 +18,24 @@
 #include "policy/policy.h"
 
 #define BROKER_CONNECTIONS 1000 /* at a time; fewer, if the library says so */
-#define BROKER_RATE 100         /* new ones per second … */
+#define BROKER_RATE 100         /* new ones per second, out and in each … */
 #define BROKER_BURST 1000       /* … after as many at once */
 #define BROKER_FDS_EACH 6       /* two sockets, and a pipe each way while something is in it */
 #define BROKER_FDS_OTHER 512    /* listeners, resolvers, attempts to connect, spare pipes */
 
 TAILQ_HEAD(conn_list, conn);
 
+/* Connections of one direction: those that wait do not keep the others waiting. */
+struct intake {
+	struct broker *broker;
+	struct event *resume;
+	bool paused;                    /* its listeners are not listened to */
+	uint64_t may_accept, filled_us; /* how many, and since when more have become of it */
+};
+
 struct listener {
 	struct broker *broker;
+	struct intake *intake;
 	struct event *event;
 	uint16_t published; /* of a published port: the one inside; 0: it is the airlock's */
 };
@@ -44,12 +53,11 @@ struct broker {
 	struct inbound *inbound; /* NULL: nothing is published */
 	struct listener listeners[BROKER_SOCKETS_MAX];
 	size_t listener_count;
-	bool paused; /* listeners are not listened to */
-	struct event *resume;
-	struct conn_list conns, waiting; /* waiting: for their first bytes, longest first */
-	uint32_t conn_count, waiting_count, conn_max;
+	struct intake out, in;                        /* of the sandbox, into it */
+	struct conn_list conns, waiting;              /* waiting: for their first bytes, longest first */
+	uint32_t conn_count, waiting_count, conn_max; /* all, both ways */
+	uint32_t guest_count, guest_max; /* of these: into the sandbox; half, so that who comes in does not keep it from going out */
 	uint64_t next_id;
-	uint64_t may_accept, filled_us; /* how many, and since when more have become of it */
 };
 
 /* Reads all files that will be needed. `connections`: as many as there can be descriptors for. */

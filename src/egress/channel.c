@@ -165,6 +165,7 @@ static enum channel_result fail(struct channel *c, const char *why)
 static enum channel_result fail_ssl(struct channel *c)
 {
 	const long verified = SSL_get_verify_result(c->ssl);
+	c->failed_tls = true;
 	if (!SSL_is_server(c->ssl) && verified != X509_V_OK) {
 		char why[CHANNEL_WHY];
 		snprintf(why, sizeof(why), "its certificate is not accepted: %s", X509_verify_cert_error_string(verified));

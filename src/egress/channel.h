@@ -28,6 +28,7 @@ struct channel {
 	bool notified;         /* TLS said that it is the end */
 	bool shut;             /* we have said so */
 	char why[CHANNEL_WHY]; /* CHANNEL_FAILED: one line */
+	bool failed_tls;       /* … and it was not the socket */
 };
 
 enum channel_result {

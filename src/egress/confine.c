@@ -16,20 +16,20 @@
 
 #define MEMORY ((rlim_t)1 << 30)
 
-/* The rest answers EPERM. */
+/* The rest answers EPERM. bind: to find out whether an address is the host's (nearby.c); without listen it takes no connections. */
 static const int allowed[] = {
 #ifdef SYS_epoll_wait
 	SYS_epoll_wait,
 #endif
-	SYS_epoll_pwait,     SYS_epoll_ctl,    SYS_accept4,       SYS_connect,    SYS_shutdown,     SYS_getsockname,
-	SYS_getsockopt,      SYS_sendto,       SYS_sendmsg,       SYS_recvfrom,   SYS_recvmsg,      SYS_read,
-	SYS_readv,           SYS_write,        SYS_writev,        SYS_splice,     SYS_pipe2,        SYS_close,
-	SYS_fstat,           SYS_munmap,       SYS_mremap,        SYS_madvise,    SYS_brk,          SYS_futex,
-	SYS_getpid,          SYS_gettimeofday, SYS_clock_gettime, SYS_getrandom,  SYS_rt_sigreturn, SYS_rt_sigprocmask,
-	SYS_restart_syscall, SYS_exit,         SYS_exit_group,
+	SYS_epoll_pwait,    SYS_epoll_ctl,       SYS_accept4,      SYS_connect,       SYS_bind,      SYS_shutdown,
+	SYS_getsockname,    SYS_getsockopt,      SYS_sendto,       SYS_sendmsg,       SYS_recvfrom,  SYS_recvmsg,
+	SYS_read,           SYS_readv,           SYS_write,        SYS_writev,        SYS_splice,    SYS_pipe2,
+	SYS_close,          SYS_fstat,           SYS_munmap,       SYS_mremap,        SYS_madvise,   SYS_brk,
+	SYS_futex,          SYS_getpid,          SYS_gettimeofday, SYS_clock_gettime, SYS_getrandom, SYS_rt_sigreturn,
+	SYS_rt_sigprocmask, SYS_restart_syscall, SYS_exit,         SYS_exit_group,
 #ifdef ADDRESS_SANITIZER /* what its runtime needs */
-	SYS_sched_yield,     SYS_gettid,       SYS_sigaltstack,   SYS_readlinkat, SYS_prctl,        SYS_sched_getaffinity,
-	SYS_openat,          SYS_newfstatat,   SYS_rt_sigaction,
+	SYS_sched_yield,    SYS_gettid,          SYS_sigaltstack,  SYS_readlinkat,    SYS_prctl,     SYS_sched_getaffinity,
+	SYS_openat,         SYS_newfstatat,      SYS_rt_sigaction,
 #endif
 };
 

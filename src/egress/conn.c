@@ -47,7 +47,7 @@ struct conn {
 	struct dial *dial;
 	struct relay *relay;
 	struct courier *courier; /* instead of it, where the host gets secrets */
-	bool opened;
+	bool opened, failed;     /* as was told */
 	char address[64];
 };
 
@@ -141,12 +141,21 @@ static void on_over(void *arg, enum relay_end how)
 	conn_free(c, how != RELAY_DONE);
 }
 
+/* Others may know of it: who answers for names, the host. So each is told, and there are no more of them than may be open. */
+static void tell_unfinished(const struct conn *c)
+{
+	const struct broker_event e = event_of(c, BROKER_FAILED, "the sandbox ended while it was being connected");
+	report(c->broker->reporter, &e);
+}
+
 static void close_list(struct conn_list *list)
 {
 	struct conn *c;
 	while ((c = TAILQ_FIRST(list))) {
 		if (c->opened)
 			tell_closed(c, "the sandbox ended");
+		else if ((c->dial || c->courier) && !c->failed)
+			tell_unfinished(c);
 		conn_free(c, true);
 	}
 }
@@ -202,9 +211,10 @@ static void on_news(void *arg, enum courier_news news, const char *why)
 	struct conn *c = arg;
 	if (news == COURIER_OPENED)
 		opened(c);
-	else if (news == COURIER_FAILED)
+	else if (news == COURIER_FAILED) {
 		failed(c, why);
-	else
+		c->failed = true;
+	} else
 		denied(c, news == COURIER_DENIED ? "secrets" : "network.name", why);
 }
 

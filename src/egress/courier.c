@@ -4,7 +4,7 @@
  *
  *   SHAKING   both handshakes, side by side. Nothing is read that a client says in its TLS before the host has been verified
  *   OPEN      up: read, checked, a head rewritten, written; down: read, masked, written. Nothing is read that the other side could not be given
- *   LAST      a request was denied behind others: the host is told that no more comes, and what it still answers goes before the denial
+ *   LAST      a request was denied behind others: what the host still answers to these goes before the denial, which else would be taken for the answer to one of them
  *   LEAVING   an answer of our own is given (answer.h)
  */
 #include "egress/courier.h"
@@ -17,6 +17,7 @@
 
 #include "base/util.h"
 #include "egress/answer.h"
+#include "egress/answered.h"
 #include "egress/channel.h"
 #include "egress/clock.h"
 #include "egress/http.h"
@@ -34,7 +35,7 @@ struct up {
 	size_t at, passed;
 	struct buf head; /* a rewritten head, which goes first; before `head_at` it is gone */
 	size_t head_at;
-	uint64_t requests, bytes;
+	uint64_t bytes;
 	bool ended, closed; /* there is nothing more to read; … and the host knows */
 	bool unfinished;    /* it has ended, and left something that waits for the host's answer */
 };
@@ -54,6 +55,7 @@ struct courier {
 	struct channel client, server;
 	struct http_check *check;
 	struct rewrite rewrite;
+	struct answered answered;
 	enum state state;
 	struct up up;
 	struct down down;
@@ -72,7 +74,7 @@ static uint64_t patience_s(const struct courier *c)
 {
 	static const uint64_t seconds[] = {[STATE_SHAKING] = COURIER_SHAKE_S,
 	                                   [STATE_OPEN] = RELAY_IDLE_S,
-	                                   [STATE_LAST] = COURIER_LEAVE_S,
+	                                   [STATE_LAST] = RELAY_IDLE_S,
 	                                   [STATE_LEAVING] = COURIER_LEAVE_S};
 	return c->state == STATE_OPEN && c->up.unfinished ? UNFINISHED_S : seconds[c->state];
 }
@@ -96,7 +98,9 @@ static void host_failed(struct courier *c, const char *why)
 	char text[CHANNEL_WHY + 64];
 	snprintf(text, sizeof(text), "TLS with the host failed: %s", why);
 	c->told(c->arg, COURIER_FAILED, text);
-	answer_error(&c->answer, "502 Bad Gateway", "failed", text, "No secret was sent to it.");
+	c->answer.asked = c->answered.requests > 0;
+	answer_error(&c->answer, "502 Bad Gateway", "failed", text,
+	             c->answer.asked ? "The host has ended the connection before it answered." : "No secret was sent to it.");
 	enter(c, STATE_LEAVING);
 }
 
@@ -157,7 +161,7 @@ static enum step deny(struct courier *c, const char *why)
 	buf_free(&c->up.held);
 	c->up.at = 0;
 	c->up.ended = c->answer.asked = true;
-	enter(c, c->up.requests ? STATE_LAST : STATE_LEAVING);
+	enter(c, c->answered.requests ? STATE_LAST : STATE_LEAVING);
 	return STEP_GO;
 }
 
@@ -169,7 +173,7 @@ static enum step take_head(struct courier *c, const struct http_part *part, size
 	if (v == REWRITE_OK) {
 		u->at += len;
 		u->bytes += len;
-		u->requests++;
+		answered_request(&c->answered, part->method);
 		return STEP_GO;
 	}
 	rewrite_wipe(&u->head);
@@ -249,7 +253,7 @@ static enum step end_up(struct courier *c)
 		hurry(c);
 	if (unfinished)
 		return STEP_BLOCKED;
-	if (channel_end(&c->server, !c->client.ssl || c->client.notified || c->state == STATE_LAST) == CHANNEL_BLOCKED)
+	if (channel_end(&c->server, !c->client.ssl || c->client.notified) == CHANNEL_BLOCKED)
 		return STEP_BLOCKED;
 	c->up.closed = true;
 	return STEP_BLOCKED;
@@ -259,7 +263,7 @@ static enum step run_up(struct courier *c)
 {
 	size_t turn = TURN;
 	enum step s = STEP_GO;
-	while (s == STEP_GO && !c->up.closed && c->state != STATE_LEAVING) {
+	while (s == STEP_GO && !c->up.closed && c->state == STATE_OPEN) {
 		s = drain_up(c);
 		if (s == STEP_GO && !c->up.closed)
 			s = look_up(c);
@@ -278,6 +282,7 @@ static void abandon_down(struct courier *c)
 {
 	buf_free(&c->down.held);
 	buf_free(&c->down.out);
+	mask_clear(&c->down.mask);
 	c->down.at = 0;
 	c->down.ended = c->down.closed = true;
 }
@@ -285,10 +290,9 @@ static void abandon_down(struct courier *c)
 static enum step drain_down(struct courier *c)
 {
 	struct down *d = &c->down;
-	const size_t may = d->out.len - (d->ended ? 0 : mask_held(&d->mask));
-	while (d->at < may) {
+	while (d->at < d->out.len) {
 		size_t put;
-		const enum channel_result r = channel_write(&c->client, d->out.data + d->at, may - d->at, &put);
+		const enum channel_result r = channel_write(&c->client, d->out.data + d->at, d->out.len - d->at, &put);
 		if (r == CHANNEL_BLOCKED)
 			return STEP_BLOCKED;
 		if (r != CHANNEL_OK) {
@@ -319,6 +323,7 @@ static enum step look_down(struct courier *c, const char *data, size_t len)
 			return STEP_REFUSED;
 		}
 	}
+	answered_feed(&c->answered, data, len);
 	if (mask_feed(&d->mask, data, len, &d->out) < 0)
 		return STEP_RESET;
 	if (d->held.len) {
@@ -332,16 +337,17 @@ static enum step fill_down(struct courier *c, size_t *turn)
 {
 	size_t got = 0;
 	const enum step s = fill(c, &c->server, NULL, turn, &got, &c->down.ended);
+	/* it says no only now: in TLS 1.3 a client's certificate, which this has none of, is demanded when the handshake is over to the client */
+	if (s == STEP_RESET && c->server.failed_tls && c->down.bytes == 0 && c->down.held.len == 0 && !c->up.ended) {
+		host_failed(c, c->server.why);
+		return STEP_BLOCKED;
+	}
 	return s == STEP_GO && got ? look_down(c, c->shared->piece, got) : s;
 }
 
 /* A host that ends without saying so in TLS may have been cut off: then the client is not told that it is whole, either. */
 static enum step end_down(struct courier *c)
 {
-	if (c->state == STATE_LAST) {
-		enter(c, STATE_LEAVING);
-		return STEP_GO;
-	}
 	if (channel_end(&c->client, c->server.notified) == CHANNEL_OK)
 		c->down.closed = true;
 	return STEP_BLOCKED;
@@ -391,6 +397,22 @@ static enum step run_open(struct courier *c)
 	return down == STEP_TURN_OVER ? down : up;
 }
 
+/* A host that ends before it has answered all leaves the denied request without an answer as well; and so do we where it is not known. */
+static enum step run_last(struct courier *c)
+{
+	const enum step down = run_down(c);
+	const enum answered_state answered = answered_state(&c->answered);
+	if (is_over(down) || c->state == STATE_LEAVING)
+		return down;
+	if (c->down.closed)
+		return STEP_DONE;
+	if (answered == ANSWERED_LOST)
+		return STEP_RESET;
+	if (answered == ANSWERED_ALL && c->down.out.len == 0)
+		enter(c, STATE_LEAVING);
+	return down;
+}
+
 static enum step run_leaving(struct courier *c)
 {
 	return answer_give(&c->answer, &c->client, c->shared->piece, COURIERS_PIECE) == CHANNEL_BLOCKED ? STEP_BLOCKED : STEP_DONE;
@@ -404,7 +426,7 @@ static enum relay_end end_of(enum step s)
 static void run(struct courier *c)
 {
 	static enum step (*const runs[])(struct courier * c) = {
-		[STATE_SHAKING] = run_shaking, [STATE_OPEN] = run_open, [STATE_LAST] = run_open, [STATE_LEAVING] = run_leaving};
+		[STATE_SHAKING] = run_shaking, [STATE_OPEN] = run_open, [STATE_LAST] = run_last, [STATE_LEAVING] = run_leaving};
 	static const struct timeval at_once = {0, 0};
 	const uint64_t before = c->up.bytes + c->down.bytes;
 	enum state state;
@@ -466,15 +488,12 @@ static void on_turn(void *arg)
 	run(arg);
 }
 
-/* A host that does not end when it is told that no more comes has said what it had to say, if the client has it all. */
 static void out_of_patience(struct courier *c)
 {
 	if (c->state == STATE_SHAKING && !c->server.shaken)
 		host_failed(c, "it takes too long");
 	else if (c->state == STATE_SHAKING)
 		client_failed(c, "it takes too long");
-	else if (c->state == STATE_LAST && c->down.at == c->down.out.len)
-		enter(c, STATE_LEAVING);
 	else {
 		c->over(c->arg, c->state == STATE_LEAVING ? RELAY_DONE : RELAY_IDLE);
 		return;
@@ -531,10 +550,11 @@ struct courier *courier_start(struct couriers *s, const struct courier_spec *spe
 	c->over = spec->over;
 	c->arg = spec->arg;
 	c->rewrite = (struct rewrite){&s->keys, &c->host, !spec->tls && spec->port == 80};
+	answered_init(&c->answered);
 	c->waiter = (struct bucket_waiter){.go = on_turn, .arg = c};
 	for (size_t i = 0; i < s->keys.given; i++)
 		if (keyring_is_for(&s->keys, i, &c->host))
-			mask_add(&c->down.mask, &s->keys.keys[i].needle);
+			mask_add(&c->down.mask, s->keys.keys[i].value.data, s->keys.keys[i].value.len);
 	c->check = (spec->tls ? http_check_new_secure : http_check_new)(c->host.name, spec->port);
 	if (!c->check || open_channels(c, spec) < 0) {
 		http_check_free(c->check);

@@ -4,7 +4,8 @@
  * the one. Every request between them is held against the same rules as in plain HTTP (http.h), gets its secrets (rewrite.h), and what comes back is passed on without them
  * (mask.h). No secret leaves before the host has been verified, and none ever leaves without TLS.
  *
- * A request that gets no secret is answered here (403, with the reason), and so is one for a host that cannot be verified (502). What is not HTTP is reset.
+ * A request that gets no secret is answered here (403, with the reason), behind the host's answers to those before it, and so is one for a host that cannot be verified, or does
+ * not accept us (502). What is not HTTP is reset.
  */
 #ifndef CORDON_EGRESS_COURIER_H
 #define CORDON_EGRESS_COURIER_H
@@ -16,7 +17,7 @@
 #include "egress/relay.h"
 
 #define COURIER_SHAKE_S 20 /* for which the two handshakes may take */
-#define COURIER_LEAVE_S 5  /* for a client to read its last answer, and to end; and for a host to end before that */
+#define COURIER_LEAVE_S 5  /* for a client to read its last answer, and to end */
 
 enum courier_news {
 	COURIER_OPENED,  /* the host is the one */

@@ -75,6 +75,7 @@ static void guest_free(struct guest *g, bool reset)
 	leave_waiting(g);
 	TAILQ_REMOVE(&g->inbound->guests, g, link);
 	b->conn_count--;
+	b->guest_count--;
 	event_del(&g->meanwhile);
 	event_del(&g->connecting);
 	event_del(&g->timer);
@@ -122,7 +123,7 @@ static void connected(struct guest *g, int *server)
 	event_del(&g->timer);
 	conn_tune(*server);
 	conn_bound_buffers(*server, b->conn_count);
-	const struct relay_spec spec = {.client = g->fd, .server = *server, .first = &none, .over = on_over, .over_arg = g};
+	const struct relay_spec spec = {.client = g->fd, .server = *server, .first = &none, .copied = true, .over = on_over, .over_arg = g};
 	g->relay = relay_start(b->relays, &spec);
 	if (!g->relay) {
 		failed(g, "out of memory");
@@ -139,7 +140,7 @@ static int begin_connect(struct guest *g, int fd)
 	const struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(g->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	const bool is_six = g->tried == DOOR_V6;
 	const void *to = is_six ? (const void *)&six : &four;
-	return connect(fd, to, is_six ? sizeof(six) : sizeof(four)) == 0 ? 0 : errno;
+	return door_connect(fd, to, is_six ? sizeof(six) : sizeof(four)) == 0 ? 0 : errno;
 }
 
 static void refused(struct guest *g, int why)
@@ -267,6 +268,7 @@ void inbound_accepted(struct inbound *in, int fd, const struct sockaddr *peer, u
 	TAILQ_INSERT_TAIL(&in->waiting, g, link);
 	in->waiting_count++;
 	b->conn_count++;
+	b->guest_count++;
 	if (event_add(&g->meanwhile, NULL) < 0 || evtimer_add(&g->timer, &patience) < 0) {
 		failed(g, "out of memory");
 		return;

@@ -25,10 +25,8 @@ int keyring_init(struct keyring *k, const struct cordon_policy *policy, struct c
 
 void keyring_clear(struct keyring *k)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(k->keys); i++) {
-		needle_clear(&k->keys[i].needle);
+	for (size_t i = 0; i < ARRAY_SIZE(k->keys); i++)
 		secret_wipe(&k->keys[i].value);
-	}
 	*k = (struct keyring){0};
 }
 
@@ -48,10 +46,11 @@ int keyring_read(struct keyring *k, int fd, struct cordon_error *err)
 	struct key *key = &k->keys[k->given];
 	if (secret_read(&key->value, fd, key->rule->from, err) < 0)
 		return -1;
+	if (key->value.len > KEYRING_VALUE_MAX)
+		return err_set(err, CORDON_ERR_INPUT, "%s is too long for a header: it has more than %zu KB", key->rule->from,
+		               KEYRING_VALUE_MAX >> 10);
 	if (!fits_header(&key->value))
 		return err_set(err, CORDON_ERR_INPUT, "%s has a control character, and cannot be part of a header", key->rule->from);
-	if (needle_init(&key->needle, key->value.data, key->value.len) < 0)
-		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 	k->given++;
 	return 0;
 }
@@ -64,6 +63,19 @@ static int hex_digit(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
+/* The byte that begins at `i`, and where the next one does. -1: a percent sign that does not stand for one. */
+static int byte_at(struct http_text t, size_t i, size_t *next)
+{
+	*next = i + 1;
+	if (t.at[i] != '%')
+		return (unsigned char)t.at[i];
+	const int high = i + 2 < t.len ? hex_digit(t.at[i + 1]) : -1, low = i + 2 < t.len ? hex_digit(t.at[i + 2]) : -1;
+	if (high < 0 || low < 0)
+		return -1;
+	*next = i + 3;
+	return high * 16 + low;
+}
+
 /*
  * What must not be written with percent signs: it would be a dot, a slash, a parameter or the end to those that decode before they look; "%" itself to those that do so twice;
  * 0xc0 and 0xc1 begin what is a dot or a slash to careless readers of UTF-8.
@@ -73,48 +85,125 @@ static bool is_meant_otherwise(int byte)
 	return byte < 0x20 || byte == 0x7f || byte == 0xc0 || byte == 0xc1 || strchr("./\\%;?#", byte);
 }
 
-static const char *check_escapes(struct http_text path)
+/* The same in more bytes: UTF-8 that is longer than it need be, and what compatibility forms (NFKC) make of other characters. `at` has three bytes. */
+static bool is_meant_otherwise_in_utf8(const unsigned char *at)
 {
-	for (size_t i = 0; i < path.len; i++) {
+	static const struct {
+		unsigned char first, from, to;
+	} overlong[] = {{0xe0, 0x80, 0x9f}, {0xf0, 0x80, 0x8f}, {0xf8, 0x80, 0x87}, {0xfc, 0x80, 0x83}};
+	static const struct {
+		unsigned char first, second;
+		const char *third;
+	} forms[] = {
+		{0xef, 0xbc, "\x83\x85\x8e\x8f\x9b\x9f\xbc"}, /* fullwidth # % . / ; ? \ */
+		{0xef, 0xb9, "\x92\x94\x96\x9f\xa8\xaa"},     /* small . ; ? # \ % */
+		{0xe2, 0x80, "\xa4\xa5"},                     /* leaders of one dot, of two */
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(overlong); i++)
+		if (at[0] == overlong[i].first && at[1] >= overlong[i].from && at[1] <= overlong[i].to)
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+		if (at[0] == forms[i].first && at[1] == forms[i].second && at[2] && strchr(forms[i].third, at[2]))
+			return true;
+	return false;
+}
+
+struct plain {
+	unsigned char bytes[KEYRING_PATH_MAX + 3]; /* zeroes behind them */
+	size_t len;
+};
+
+/* Into bytes: none of them is now a slash, or the like, that was not one before. */
+static const char *decode(struct http_text path, struct plain *out)
+{
+	for (size_t i = 0, next; i < path.len; i = next) {
 		if (path.at[i] == '\\' || path.at[i] == '#')
 			return "its path has a backslash or a fragment, which servers read differently";
-		if (path.at[i] != '%')
-			continue;
-		const int high = i + 2 < path.len ? hex_digit(path.at[i + 1]) : -1, low = i + 2 < path.len ? hex_digit(path.at[i + 2]) : -1;
-		if (high < 0 || low < 0)
+		const int byte = byte_at(path, i, &next);
+		if (byte < 0)
 			return "its path has a percent sign that does not stand for a byte";
-		if (is_meant_otherwise(high * 16 + low))
+		if (path.at[i] == '%' && is_meant_otherwise(byte))
 			return "its path has a dot, a slash or the like written with a percent sign, which servers read differently";
+		out->bytes[out->len++] = (unsigned char)byte;
 	}
+	for (size_t i = 0; i < out->len; i++)
+		if (is_meant_otherwise_in_utf8(out->bytes + i))
+			return "its path has what some servers take for a dot, a slash or the like";
 	return NULL;
 }
 
-/* "." and "..", also with parameters behind, which some leave away before they look ("..;x"); and nothing, but behind the last slash. */
-static const char *check_segment(struct http_text s, bool last)
+/* One or two dots, and else only what some take for white space, and trim: a space, and bytes of those of Latin-1 and of UTF-8. */
+static bool is_step(const unsigned char *s, size_t len)
 {
-	const char *semicolon = s.len ? memchr(s.at, ';', s.len) : NULL;
-	const size_t len = semicolon ? (size_t)(semicolon - s.at) : s.len;
+	size_t dots = 0;
+	for (size_t i = 0; i < len; i++) {
+		if (s[i] == '.')
+			dots++;
+		else if (s[i] != ' ' && !(s[i] >= 0x80 && s[i] <= 0xbf) && s[i] != 0xc2 && s[i] != 0xe2 && s[i] != 0xe3 && s[i] != 0xef)
+			return false;
+	}
+	return dots == 1 || dots == 2;
+}
+
+/* "." and "..", also with parameters behind, which some leave away before they look ("..;x"); and nothing, but behind the last slash. */
+static const char *check_segment(const unsigned char *s, size_t all, bool last)
+{
+	const unsigned char *semicolon = memchr(s, ';', all);
+	const size_t len = semicolon ? (size_t)(semicolon - s) : all;
 	if (len == 0 && !(last && !semicolon))
 		return "its path has two slashes side by side, which servers read differently";
-	if ((len == 1 && s.at[0] == '.') || (len == 2 && s.at[0] == '.' && s.at[1] == '.'))
+	if (is_step(s, len))
 		return "its path has \".\" or \"..\" in it";
 	return NULL;
 }
 
 const char *keyring_path_check(struct http_text path)
 {
+	struct plain plain = {0};
 	if (path.len == 0 || path.at[0] != '/')
 		return "its target is not a path";
 	if (path.len > KEYRING_PATH_MAX)
 		return "its path is too long";
-	const char *why = check_escapes(path);
-	for (size_t i = 1; !why && i <= path.len;) {
-		const char *slash = i < path.len ? memchr(path.at + i, '/', path.len - i) : NULL;
-		const size_t end = slash ? (size_t)(slash - path.at) : path.len;
-		why = check_segment((struct http_text){path.at + i, end - i}, !slash);
+	const char *why = decode(path, &plain);
+	for (size_t i = 1; !why && i <= plain.len;) {
+		const unsigned char *slash = memchr(plain.bytes + i, '/', plain.len - i);
+		const size_t end = slash ? (size_t)(slash - plain.bytes) : plain.len;
+		why = check_segment(plain.bytes + i, end - i, !slash);
 		i = end + 1;
 	}
 	return why;
+}
+
+/* As PHP reads names, which is the widest way: without spaces before, "_" for a dot or a space, nothing from "[" on. Capitals do not matter. */
+static bool is_parameter(struct http_text p, const char *name)
+{
+	size_t n = 0;
+	for (size_t i = 0, next; i < p.len; i = next) {
+		int c = byte_at(p, i, &next);
+		if (c == '=' || c == '[')
+			break;
+		if (n == 0 && (c == ' ' || c == '+'))
+			continue;
+		c = c < 0 ? '%' : c == '.' || c == ' ' || c == '+' ? '_' : tolower(c);
+		if (c != name[n])
+			return false;
+		n++;
+	}
+	return name[n] == '\0';
+}
+
+bool keyring_query_has(struct http_text target, const char *name)
+{
+	const char *at = target.len ? memchr(target.at, '?', target.len) : NULL, *end = target.at + target.len;
+	while (at && ++at < end) {
+		size_t len = 0;
+		while (at + len < end && at[len] != '&' && at[len] != ';')
+			len++;
+		if (is_parameter((struct http_text){at, len}, name))
+			return true;
+		at += len;
+	}
+	return false;
 }
 
 /* ---- choosing ------------------------------------------------------------------------------------------------------------------- */

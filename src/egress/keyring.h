@@ -18,12 +18,12 @@
 
 #define KEYRING_MAX MASK_MOST
 #define KEYRING_WHY 320
-#define KEYRING_PATH_MAX 4096 /* bytes of a path that is held against patterns, which takes time */
+#define KEYRING_PATH_MAX 4096                /* bytes of a path that is held against patterns, which takes time */
+#define KEYRING_VALUE_MAX ((size_t)16 << 10) /* bytes of a value: no server takes a longer header */
 
 struct key {
 	const struct policy_secret *rule;
 	struct secret value; /* the only place where it is, but for what is on its way */
-	struct needle needle;
 };
 
 struct keyring {
@@ -54,5 +54,7 @@ size_t keyring_choose(const struct keyring *k, const struct keyring_request *r, 
  * not. Without the query.
  */
 const char *keyring_path_check(struct http_text path);
+/* Whether its query has a parameter that somebody takes for this name, which is in lower case. */
+bool keyring_query_has(struct http_text target, const char *name);
 
 #endif

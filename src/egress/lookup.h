@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The addresses of a name, outside: by the host's hosts file, or by asking the servers of its resolv.conf, over UDP, and over TCP where the answer does not fit. Nothing is kept: who asks again gets
- * what is true then. Nobody else is asked, and for no other name.
+ * what is true then; who asks while somebody else does gets the same answer. Nobody else is asked, and for no other name.
  */
 #ifndef CORDON_EGRESS_LOOKUP_H
 #define CORDON_EGRESS_LOOKUP_H
@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "egress/reply.h"
 
-#define LOOKUPS_MAX 256 /* that are under way at a time; others wait for them */
+#define LOOKUPS_MAX 256 /* different questions that are under way at a time; others wait for them */
 
 struct lookups;
 /* Reads the files; NULL: the usual ones, which need not be there. */

@@ -1,84 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The algorithm of Knuth, Morris and Pratt, since it never looks back: a byte is looked at once for each secret, whatever a server sends to make it slow, and how much of a
- * secret the last bytes are is just what has to be held back.
- */
 #include "egress/mask.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 
-int needle_init(struct needle *n, const char *data, size_t len)
+bool mask_add(struct mask *m, const char *data, size_t len)
 {
-	*n = (struct needle){.data = data, .len = len};
 	if (len < MASK_SHORTEST)
-		return 0;
-	n->back = calloc(len + 1, sizeof(*n->back));
-	if (!n->back)
-		return -1;
-	for (size_t i = 1, fits = 0; i < len; i++) {
-		while (fits && data[i] != data[fits])
-			fits = n->back[fits];
-		fits += data[i] == data[fits];
-		n->back[i + 1] = (uint32_t)fits;
-	}
-	return 0;
-}
-
-void needle_clear(struct needle *n)
-{
-	free(n->back);
-	*n = (struct needle){0};
-}
-
-bool mask_add(struct mask *m, const struct needle *n)
-{
-	if (!n->back)
 		return true;
 	if (m->count == MASK_MOST)
 		return false;
-	m->needles[m->count++] = n;
+	m->secrets[m->count].data = data;
+	m->secrets[m->count++].len = len;
+	m->longest = MAX(m->longest, len);
 	return true;
 }
 
-/* `out` has the same bytes as `data`, and before them at least as many as fit. What was overwritten for another secret is read in `data` as it was. */
-static size_t overwrite(const struct needle *n, size_t fits, const char *data, size_t len, char *out)
+static uint64_t first_of(const char *at)
 {
-	for (size_t i = 0; i < len; i++) {
-		if (fits == 0) {
-			const char *next = memchr(data + i, n->data[0], len - i);
-			if (!next)
-				return 0;
-			i = (size_t)(next - data);
-		}
-		while (fits && data[i] != n->data[fits])
-			fits = n->back[fits];
-		fits += data[i] == n->data[fits];
-		if (fits < n->len)
+	uint64_t first;
+	_Static_assert(sizeof(first) == MASK_SHORTEST, "as many as are compared at once");
+	memcpy(&first, at, sizeof(first));
+	return first;
+}
+
+/* Looks at all of them, whichever is the first that differs. */
+static bool is_same(const char *a, const char *b, size_t len)
+{
+	unsigned char differ = 0;
+	for (size_t i = 0; i < len; i++)
+		differ |= (unsigned char)(a[i] ^ b[i]);
+	return differ == 0;
+}
+
+/* seen: `old` bytes that have been passed on, and then those of `out`, which are as many as are left. */
+static void overwrite(const char *secret, size_t len, const struct buf *seen, size_t old, char *out)
+{
+	const uint64_t first = first_of(secret);
+	for (size_t at = old >= len ? old - len + 1 : 0; at + len <= seen->len; at++) {
+		if (first_of(seen->data + at) != first || !is_same(seen->data + at, secret, len))
 			continue;
-		memset(out + i + 1 - n->len, '*', n->len);
-		fits = n->back[fits];
+		const size_t from = MAX(at, old);
+		memset(out + from - old, '*', at + len - from);
 	}
-	return fits;
 }
 
 int mask_feed(struct mask *m, const char *data, size_t len, struct buf *out)
 {
-	const size_t before = out->len;
+	const size_t before = out->len, old = m->seen.len;
 	buf_add(out, data, len);
-	if (out->failed)
+	if (m->count == 0)
+		return out->failed ? -1 : 0;
+	buf_add(&m->seen, data, len);
+	if (out->failed || m->seen.failed)
 		return -1;
 	for (size_t i = 0; i < m->count; i++)
-		m->fits[i] = overwrite(m->needles[i], m->fits[i], data, len, out->data + before);
+		overwrite(m->secrets[i].data, m->secrets[i].len, &m->seen, old, out->data + before);
+	const size_t keep = MIN(m->seen.len, m->longest - 1);
+	memmove(m->seen.data, m->seen.data + m->seen.len - keep, keep);
+	m->seen.len = keep;
 	return 0;
 }
 
-size_t mask_held(const struct mask *m)
+void mask_clear(struct mask *m)
 {
-	size_t most = 0;
-	for (size_t i = 0; i < m->count; i++)
-		most = MAX(most, m->fits[i]);
-	return most;
+	if (m->seen.data)
+		explicit_bzero(m->seen.data, m->seen.size);
+	buf_free(&m->seen);
+	*m = (struct mask){0};
 }

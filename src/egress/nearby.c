@@ -129,23 +129,59 @@ static bool known(const struct nearby *n, const struct bytes *a, struct nearby_p
 
 /* ---- as it is ------------------------------------------------------------------------------------------------------------------- */
 
+static socklen_t length_of(const struct sockaddr *a)
+{
+	return a->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+static bool can_bind(struct sockaddr_storage a)
+{
+	struct sockaddr_in *four = (struct sockaddr_in *)&a;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)&a;
+	_cleanup_fd_ int fd = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	*(a.ss_family == AF_INET ? &four->sin_port : &six->sin6_port) = 0; /* any */
+	return fd >= 0 && bind(fd, (const struct sockaddr *)&a, length_of((const struct sockaddr *)&a)) == 0;
+}
+
+/* An address that nobody has (RFC 1112 4, RFC 6666): who can bind to it can bind to any (ip_nonlocal_bind), and that means nothing. */
+static struct sockaddr_storage nobodys(int family)
+{
+	struct sockaddr_storage a = {.ss_family = (sa_family_t)family};
+	const struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xf0000001)};
+	const struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr.s6_addr = {0x01, 0x00, [15] = 1}};
+	if (family == AF_INET)
+		memcpy(&a, &four, sizeof(four));
+	else
+		memcpy(&a, &six, sizeof(six));
+	return a;
+}
+
+/* Also a secondary one, to which the kernel speaks from the first one of its network. */
+static bool is_own(const struct sockaddr *sa)
+{
+	struct sockaddr_storage a = {0};
+	memcpy(&a, sa, length_of(sa));
+	return can_bind(a) && !can_bind(nobodys(sa->sa_family));
+}
+
 /* From which address the host would speak to this one. */
 static bool source_for(const struct sockaddr *a, struct bytes *out)
 {
 	struct sockaddr_storage source;
 	socklen_t len = sizeof(source);
 	_cleanup_fd_ int fd = socket(a->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return fd >= 0 && connect(fd, a, a->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) == 0 &&
-	       getsockname(fd, (struct sockaddr *)&source, &len) == 0 && bytes_of((const struct sockaddr *)&source, out);
+	return fd >= 0 && connect(fd, a, length_of(a)) == 0 && getsockname(fd, (struct sockaddr *)&source, &len) == 0 &&
+	       bytes_of((const struct sockaddr *)&source, out);
 }
 
 /* The kernel speaks to itself from the address that it speaks to, and to a neighbour from the one that shares most with it (RFC 6724 5, rule 8). */
 static bool close_by(const struct sockaddr *sa, const struct bytes *a, struct nearby_place *out)
 {
 	struct bytes source;
-	if (!source_for(sa, &source))
+	const bool own = is_own(sa);
+	if (!own && !source_for(sa, &source))
 		return false;
-	if (same_prefix(a, &source, a->len * 8))
+	if (own || same_prefix(a, &source, a->len * 8))
 		*out = place(true, a->len * 8);
 	else if (a->len == 16 && same_prefix(a, &source, LINK_BITS))
 		*out = place(false, LINK_BITS);
@@ -154,8 +190,24 @@ static bool close_by(const struct sockaddr *sa, const struct bytes *a, struct ne
 	return true;
 }
 
-const struct nearby_place *nearby_find(const struct nearby *n, const struct sockaddr *a, struct nearby_place *out)
+static bool find(const struct nearby *n, const struct sockaddr *a, struct nearby_place *out)
 {
 	struct bytes b;
-	return bytes_of(a, &b) && (known(n, &b, out) || close_by(a, &b, out)) ? out : NULL;
+	return bytes_of(a, &b) && (known(n, &b, out) || close_by(a, &b, out));
+}
+
+/* Itself, or where it leads to, by a translator that may be anywhere: then a rule has to name it as it is. */
+const struct nearby_place *nearby_find(const struct nearby *n, const struct sockaddr *a, struct nearby_place *out)
+{
+	struct sockaddr_in carried[ADDRESS_CARRIED_MAX];
+	if (find(n, a, out))
+		return out;
+	const size_t count = address_carried(a, carried);
+	for (size_t i = 0; i < count; i++) {
+		if (find(n, (const struct sockaddr *)&carried[i], out)) {
+			*out = place(out->is_host, 128);
+			return out;
+		}
+	}
+	return NULL;
 }

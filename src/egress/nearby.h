@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses that look like the internet's and are not: the host's own, on which its services listen behind every firewall, and those of the networks that it is in by
- * IPv6, where each printer has one. As the interfaces were when the broker started, and as far as a route tells (no packet is sent), as they are now.
+ * IPv6, where each printer has one. As the interfaces were when the broker started, and as they are now, as far as the kernel tells without being asked for a list: the host's own
+ * are those that a socket can be bound to, and a route tells of neighbours (no packet is sent).
  */
 #ifndef CORDON_EGRESS_NEARBY_H
 #define CORDON_EGRESS_NEARBY_H

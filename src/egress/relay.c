@@ -49,6 +49,7 @@ struct flow {
 	size_t passed;
 	size_t counted; /* in relays.memory */
 	bool checked;   /* they are looked at */
+	bool copied;    /* they go by memory, be they looked at or not */
 	bool waits;     /* RELAY_WAIT */
 	bool ended;     /* there is nothing more to read */
 	bool closed;    /* … and the other side knows */
@@ -117,7 +118,7 @@ static enum step drain(struct relay *r, struct flow *f)
 	while (f->passed || f->in_pipe) {
 		if (!f->to->writable)
 			return STEP_BLOCKED;
-		ssize_t n = f->passed ? send(f->to->fd, f->held.data, f->passed, MSG_NOSIGNAL)
+		ssize_t n = f->passed ? send(f->to->fd, f->held.data, f->passed, MSG_NOSIGNAL | MSG_DONTWAIT)
 		                      : splice(f->pipe->out, NULL, f->to->fd, NULL, f->in_pipe, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 		if (n > 0)
 			went(f, (size_t)n);
@@ -129,11 +130,13 @@ static enum step drain(struct relay *r, struct flow *f)
 	return STEP_GO;
 }
 
-/* Shows the check what it has not let go. */
+/* Shows the check, if there is one, what it has not let go. */
 static enum step look(struct relay *r, struct flow *f)
 {
 	const enum relay_way way = f == &r->flows[RELAY_UP] ? RELAY_UP : RELAY_DOWN;
 	size_t len = f->held.len - f->passed;
+	if (!f->checked)
+		f->passed = f->held.len;
 	if (!f->checked || len == 0)
 		return STEP_GO;
 	const enum relay_verdict v = r->check(r->check_arg, way, f->held.data + f->passed, &len);
@@ -154,7 +157,7 @@ static ssize_t read_held(struct flow *f, size_t len)
 		errno = ENOMEM;
 		return -1;
 	}
-	ssize_t n = recv(f->from->fd, room, len, 0);
+	ssize_t n = recv(f->from->fd, room, len, MSG_DONTWAIT);
 	if (n > 0)
 		f->held.len += (size_t)n;
 	if (f->held.len == 0)
@@ -189,7 +192,7 @@ static ssize_t read_pipe(struct relay *r, struct flow *f, size_t len)
 	return n;
 }
 
-/* How many bytes may be read to be looked at. */
+/* How many bytes may be read into memory. */
 static size_t room(struct relay *r, const struct flow *f)
 {
 	const bool pressure = r->shared->memory > RELAY_MEMORY;
@@ -206,7 +209,8 @@ static size_t room(struct relay *r, const struct flow *f)
 /* Reads once, as much as there is and the limits allow. All that may go has gone. */
 static enum step fill(struct relay *r, struct flow *f, size_t *turn)
 {
-	const size_t most = f->checked ? room(r, f) : SPLICE;
+	const bool to_memory = f->checked || f->copied;
+	const size_t most = to_memory ? room(r, f) : SPLICE;
 	if (!f->from->readable || most == 0)
 		return STEP_BLOCKED;
 	if (*turn == 0)
@@ -216,7 +220,7 @@ static enum step fill(struct relay *r, struct flow *f, size_t *turn)
 		bucket_wait(r->shared->bucket, &r->waiter);
 		return STEP_BLOCKED;
 	}
-	ssize_t n = f->checked ? read_held(f, may) : read_pipe(r, f, may);
+	ssize_t n = to_memory ? read_held(f, may) : read_pipe(r, f, may);
 	bucket_give_back(r->shared->bucket, may - (n > 0 ? (size_t)n : 0));
 	if (n == 0)
 		f->ended = true;
@@ -409,6 +413,7 @@ struct relay *relay_start(struct relays *s, const struct relay_spec *spec)
 	r->flows[RELAY_UP].held = *spec->first;
 	r->flows[RELAY_UP].passed = spec->passed;
 	r->flows[RELAY_UP].checked = r->flows[RELAY_DOWN].checked = spec->check != NULL;
+	r->flows[RELAY_UP].copied = r->flows[RELAY_DOWN].copied = spec->copied;
 	r->flows[RELAY_UP].waits = r->answered = spec->check != NULL; /* what is there is shown to it first: it may wait */
 	*spec->first = (struct buf){0};
 	count_memory(r, &r->flows[RELAY_UP]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two connected sockets, and what each sends goes to the other. Where nothing has to be looked at, bytes go from socket to pipe to socket and never come into this
- * process's memory (splice(2)); else they are read, shown to a check, and sent as far as it lets them.
+ * process's memory (splice(2)); else they are read, shown to a check, and sent as far as it lets them. A socket that somebody else has, too,
+ * who can make it block, is never waited for: see `copied`.
  *
  * Nothing is read from one side that the other has not taken yet, so that whoever is slow slows the other down. The end of one direction is passed on while the other one
  * goes on; a reset is passed on as a reset.
@@ -48,10 +49,11 @@ void relays_free(struct relays *s);
 struct bucket *relays_bucket(struct relays *s); /* that limit, for others that move bytes */
 
 struct relay_spec {
-	int client, server; /* do not block; taken over */
+	int client, server; /* do not block (or `copied`); taken over */
 	struct buf *first;  /* what the client has sent already; taken over */
 	size_t passed;      /* how many of these have been looked at, and may go */
 	relay_check *check; /* NULL: nothing is looked at from here on */
+	bool copied;        /* bytes go by memory though nothing is looked at: splice(2) waits if a file says so, whatever the call says */
 	void *check_arg;
 	relay_over *over;
 	void *over_arg;

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/util.h"
+
 #define HEADER 12
 #define NAME_MAX_LEN 255 /* with lengths and the root */
 #define LABEL_MAX 63
@@ -81,11 +83,14 @@ static bool add_label(struct name *n, const unsigned char *label)
 	return true;
 }
 
-/* *at: behind the name, as it stands there. A pointer leads backwards, to before the part that it ends: there is no going round in circles. */
+/*
+ * *at: behind the name, as it stands there. A pointer leads backwards, to before the part that it ends: there is no going round in circles, and
+ * who makes it a long way is not followed.
+ */
 static bool read_name(const struct message *m, size_t *at, struct name *out)
 {
 	size_t here = *at, part = here;
-	bool jumped = false;
+	unsigned jumps = 0;
 	out->len = 0;
 	while (here < m->len) {
 		const unsigned char len = m->data[here];
@@ -93,10 +98,10 @@ static bool read_name(const struct message *m, size_t *at, struct name *out)
 			if (len < 0xc0 || here + 2 > m->len)
 				return false;
 			const size_t to = (size_t)(u16(m, here) & 0x3fff);
-			if (to >= part)
+			if (to >= part || jumps == REPLY_JUMPS_MAX)
 				return false;
-			*at = jumped ? *at : here + 2;
-			jumped = true;
+			*at = jumps ? *at : here + 2;
+			jumps++;
 			here = part = to;
 			continue;
 		}
@@ -104,7 +109,7 @@ static bool read_name(const struct message *m, size_t *at, struct name *out)
 			return false;
 		here += 1u + len;
 		if (len == 0) {
-			*at = jumped ? *at : here;
+			*at = jumps ? *at : here;
 			return true;
 		}
 	}
@@ -188,7 +193,7 @@ enum reply_kind reply_read(const void *message, size_t len, const unsigned char 
 		return REPLY_TRUNCATED;
 	if ((m.data[3] & CODE_MASK) != CODE_OK)
 		return (m.data[3] & CODE_MASK) == CODE_NO_NAME ? REPLY_NO_NAME : REPLY_FAILED;
-	const uint16_t type = u16(&m, at), records = u16(&m, 6);
+	const uint16_t type = u16(&m, at), records = MIN(u16(&m, 6), (uint16_t)REPLY_RECORDS_MAX);
 	at += 4;
 	for (unsigned aliases = 0; more == 1; aliases++)
 		more = aliases > REPLY_ALIASES_MAX ? -1 : follow(&m, at, records, &name);

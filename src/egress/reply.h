@@ -9,6 +9,8 @@
 #define REPLY_QUESTION_MAX (12 + 255 + 4)
 #define REPLY_ADDRESSES_MAX 32 /* more of them are left out */
 #define REPLY_ALIASES_MAX 16   /* from the name that was asked for to the one that has addresses */
+#define REPLY_JUMPS_MAX 127    /* pointers in one name: no name has more labels */
+#define REPLY_RECORDS_MAX 512  /* what is behind these is not looked at */
 
 /* Writes the question for the addresses of one family (AF_INET, AF_INET6) of a name. Its length; 0: DNS has no such names. */
 size_t reply_question(const char *name, int family, uint16_t id, unsigned char out[REPLY_QUESTION_MAX]);

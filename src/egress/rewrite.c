@@ -11,9 +11,15 @@ static const struct {
 	const char *field;
 	bool method; /* … or the path */
 } overrides[] = {
-	{"x-http-method-override", true}, {"x-http-method", true},  {"x-method-override", true},
-	{"x-original-url", false},        {"x-rewrite-url", false},
+	{"x-http-method-override", true}, {"x-http-method", true},    {"x-method-override", true}, {"x-original-method", true},
+	{"x-forwarded-method", true},     {"x-original-url", false},  {"x-original-uri", false},   {"x-original-path", false},
+	{"x-rewrite-url", false},         {"x-forwarded-uri", false}, {"x-forwarded-path", false}, {"x-forwarded-prefix", false},
+	{"x-envoy-original-path", false}, {"destination", false}, /* RFC 4918, 10.3: where COPY and MOVE write */
 };
+/* And the parameters of a query by which some do: for methods only. */
+static const char *const parameters[] = {"_method", "x-http-method-override", "$httpmethod"};
+
+static const char identity[] = "Accept-Encoding: identity\r\n";
 
 struct choice {
 	const struct rewrite *how;
@@ -39,18 +45,32 @@ static const char *overriding(const struct choice *c, struct http_text name)
 	return NULL;
 }
 
+static const char *overriding_parameter(const struct choice *c, struct http_text target)
+{
+	for (size_t i = 0; c->by_method && i < ARRAY_SIZE(parameters); i++)
+		if (keyring_query_has(target, parameters[i]))
+			return parameters[i];
+	return NULL;
+}
+
+static enum rewrite_verdict deny_override(const char *what, char why[KEYRING_WHY])
+{
+	snprintf(why, KEYRING_WHY, "%s would make another request of it than its secret is for", what);
+	return REWRITE_DENIED;
+}
+
 static bool is_replaced(const struct choice *c, struct http_text name)
 {
 	for (size_t i = 0; i < c->count; i++)
 		if (http_same_field(name, c->how->keys->keys[c->keys[i]].rule->header))
 			return true;
-	return c->how->plain_port && http_same_field(name, "host");
+	return http_same_field(name, "accept-encoding") || (c->how->plain_port && http_same_field(name, "host"));
 }
 
 /* All of the room at once: what grows is moved, and what was moved stays behind. */
 static bool make_room(const struct choice *c, size_t head, struct buf *out)
 {
-	size_t need = head + strlen("Host: \r\n") + strlen(c->how->host->name);
+	size_t need = head + strlen(identity) + strlen("Host: \r\n") + strlen(c->how->host->name);
 	for (size_t i = 0; i < c->count; i++) {
 		const struct key *k = &c->how->keys->keys[c->keys[i]];
 		need += strlen(k->rule->header) + strlen(": \r\n") + strlen(k->rule->format) + k->value.len;
@@ -85,10 +105,8 @@ static enum rewrite_verdict copy_lines(const struct choice *c, const char *head,
 		colon = first ? NULL : memchr(at, ':', line);
 		const struct http_text name = {at, colon ? (size_t)(colon - at) : 0};
 		const char *field = overriding(c, name);
-		if (field) {
-			snprintf(why, KEYRING_WHY, "%s would make another request of it than its secret is for", field);
-			return REWRITE_DENIED;
-		}
+		if (field)
+			return deny_override(field, why);
 		if (!is_replaced(c, name))
 			buf_add(out, at, line);
 		at = next;
@@ -113,6 +131,9 @@ enum rewrite_verdict rewrite_head(const struct rewrite *r, const struct http_par
 	if (c.count == 0)
 		return REWRITE_DENIED;
 	find_limits(&c);
+	const char *parameter = overriding_parameter(&c, part->target);
+	if (parameter)
+		return deny_override(parameter, why);
 	if (!make_room(&c, len, out))
 		return REWRITE_FAILED;
 	const enum rewrite_verdict v = copy_lines(&c, head, len, out, why);
@@ -120,6 +141,7 @@ enum rewrite_verdict rewrite_head(const struct rewrite *r, const struct http_par
 		return v;
 	if (r->plain_port)
 		buf_addf(out, "Host: %s\r\n", r->host->name);
+	buf_add_str(out, identity);
 	add_keys(&c, out);
 	buf_add_str(out, "\r\n");
 	return out->failed ? REWRITE_FAILED : REWRITE_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts secrets into the head of a request: each field of the same name goes, whatever was in it (a placeholder, somebody's own), and one with the secret comes. Everything else
- * stays as it was. The head has passed the checks of http.h: its lines are what everybody takes for lines.
+ * Puts secrets into the head of a request: each field of the same name goes, whatever was in it (a placeholder, somebody's own), and one with the secret comes. So that a secret can
+ * be seen if it is said back (mask.h), nothing compressed is accepted: Accept-Encoding becomes "identity". Everything else stays as it was. The head has passed the checks of http.h: its lines are what everybody takes for lines.
  */
 #ifndef CORDON_EGRESS_REWRITE_H
 #define CORDON_EGRESS_REWRITE_H

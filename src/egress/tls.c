@@ -63,7 +63,8 @@ SSL *tls_client_new(SSL_CTX *trust, const char *name)
 	SSL *ssl = SSL_new(trust);
 	if (!ssl)
 		return NULL;
-	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	/* a name that is not among the subject's alternative names is none (RFC 9525, 2): not even where there are no others */
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	if (SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1) {
 		SSL_set_connect_state(ssl);
 		return ssl;

@@ -73,8 +73,8 @@ static char *check_format(const char *value, struct cordon_error *err)
 }
 
 /* By these servers, and those between, tell whose a request is, where it ends, and what comes next. */
-static const char *const framing_headers[] = {"host",    "content-length", "transfer-encoding", "connection", "upgrade", "te",
-                                              "trailer", "expect",         "keep-alive"};
+static const char *const framing_headers[] = {"host",    "content-length", "transfer-encoding", "connection",     "upgrade", "te",
+                                              "trailer", "expect",         "keep-alive",        "accept-encoding"};
 
 /* Many servers take "_" for "-". */
 static bool is_same_header(const char *a, const char *b)

@@ -29,7 +29,7 @@ def serve(world, port, work):
         s.listen(128)
         return s
 
-    listener = world.call_outside(bind)
+    listener = world.call_outside(bind, world.internet)
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -84,9 +84,7 @@ class Api(Server):
             return False
         answer = head if path.startswith(b"/echo") else b"x" * BIG if path == b"/big" else hashlib.sha256(body).hexdigest().encode()
         whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(answer) + answer
-        step = 1 if path == b"/echo-slowly" else len(whole)
-        for i in range(0, len(whole), step):
-            t.sendall(whole[i : i + step])
+        t.sendall(whole)
         return True
 
 
@@ -258,16 +256,6 @@ def test_several_secrets_the_first_of_a_header_counts(w):
 # ---- what comes back ----
 
 
-def test_what_a_server_says_back_is_masked(w):
-    with Carried(w) as x, x.tls() as s:
-        for path in ("/echo", "/echo-slowly", "/echo"):
-            s.sendall(request(HOST, path))
-            _, body = read_response(s)
-            assert b"Authorization: Bearer " + b"*" * len(VALUE) + b"\r\n" in body and VALUE.encode() not in body, body
-        s.sendall(request(HOST, "/until-the-end"))
-        assert read_all(s).endswith(b"all of it " + VALUE[:10].encode()), "the beginning of a secret is none"
-
-
 def test_an_end_without_tls_saying_so_is_passed_on_as_that(w):
     with Carried(w) as x:
         with x.tls() as s:
@@ -283,7 +271,8 @@ def test_other_methods_and_paths_are_denied_and_told(w):
     rule = RULE + ";methods=GET,POST;paths=/v1/**,/models"
     with Carried(w, rule=rule) as x:
         for method, path in (("PUT", "/v1/a"), ("GET", "/v2/a"), ("GET", "/v1/../admin"), ("GET", "/v1/%2e%2e/admin"), ("GET", "/v1/%2E%2e%2Fadmin"),
-                             ("GET", "/v1/..;x/admin"), ("GET", "/v1//admin"), ("GET", "/v1/%5c..%5cadmin"), ("TRACE", "/v1/a"), ("GET", "/modelsx")):  # fmt: skip
+                             ("GET", "/v1/..;x/admin"), ("GET", "/v1//admin"), ("GET", "/v1/%5c..%5cadmin"), ("TRACE", "/v1/a"), ("GET", "/modelsx"),
+                             ("GET", "/v1/%e0%80%ae%e0%80%ae/admin"), ("GET", "/v1/..%20/admin"), ("GET", "/v1/a?_method=DELETE")):  # fmt: skip
             with x.tls() as s:
                 s.sendall(f"{method} {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: x\r\n\r\n".encode())
                 head, body = read_response(s)
@@ -298,6 +287,9 @@ def test_other_methods_and_paths_are_denied_and_told(w):
                 s.sendall(request(HOST, path))
                 assert read_response(s)[0].startswith(b"HTTP/1.1 200"), path
             s.sendall(request(HOST, "/v1/x", "X-HTTP-Method-Override: DELETE\r\n"))
+            assert read_response(s)[0].startswith(b"HTTP/1.1 403 ")
+        with x.tls() as s:
+            s.sendall(request(HOST, "/v1/x", "X-Original-Uri: /admin\r\n"))
             assert read_response(s)[0].startswith(b"HTTP/1.1 403 ")
         assert len(x.server.requests) == 3
 
@@ -358,6 +350,8 @@ def test_a_server_that_is_not_the_one_gets_nothing(w):
         (w.pki.context("other.example"), "hostname mismatch"),
         (w.pki.context(HOST, days=-1), "expired"),
         (w.pki.context(HOST, usage="clientAuth"), "purpose"),
+        (w.pki.context("other.example", subject=HOST), "hostname mismatch"),
+        (w.pki.context(None, subject=HOST), "hostname mismatch"),
     )
     for context, reason in wrong:
         with Carried(w, server=context) as x:
@@ -476,6 +470,7 @@ def test_what_cannot_be_used_is_an_error(w):
         ({"trust": w.pki.trust, "authority": ("x", "y")}, b"own certificate cannot be read"),
         ({"trust": w.pki.trust, "secrets": [(RULE, "a\rb")]}, b"control character"),
         ({"trust": w.pki.trust, "secrets": [(RULE, "")]}, b"empty"),
+        ({"trust": w.pki.trust, "secrets": [(RULE, "a" * 16385)]}, b"too long for a header"),
         ({"trust": w.pki.trust, "secrets": [(RULE + ";header=Host", VALUE)]}, b"cannot carry a secret"),
     ):
         try:

@@ -23,11 +23,12 @@ class Pki:
     def path(self, name):
         return os.path.join(self.directory.name, name)
 
-    def context(self, name, root="root", days=1, usage="serverAuth"):
-        """What a server speaks TLS with."""
-        base = self.path(f"{name}-{root}-{days}-{usage}".replace("*", "_"))
+    def context(self, name, root="root", days=1, usage="serverAuth", subject="server"):
+        """What a server speaks TLS with. name: None: its certificate has a subject only."""
+        base = self.path(f"{name}-{root}-{days}-{usage}-{subject}".replace("*", "_"))
         if not os.path.exists(base + ".crt"):
-            openssl("req", "-new", *KEY, "-subj", "/CN=server", "-addext", f"subjectAltName=DNS:{name}", "-addext", f"extendedKeyUsage={usage}",
+            names = ["-addext", f"subjectAltName=DNS:{name}"] if name else []
+            openssl("req", "-new", *KEY, "-subj", f"/CN={subject}", *names, "-addext", f"extendedKeyUsage={usage}",
                     "-keyout", base + ".key", "-out", base + ".csr")  # fmt: skip
             openssl("x509", "-req", "-in", base + ".csr", "-CA", self.path(f"{root}.crt"), "-CAkey", self.path(f"{root}.key"), "-days", str(days),
                     "-copy_extensions", "copyall", "-out", base + ".crt")  # fmt: skip

@@ -9,7 +9,7 @@ from world import in_namespace
 
 
 class Server:
-    """Serves every connection to a port, of any address unless told otherwise. `accepted` counts them."""
+    """Serves every connection to a port: of any address of the internet, or of the host's that is named. `accepted` counts them."""
 
     def __init__(self, world, port, serve, address="", family=socket.AF_INET, backlog=4096):
         self.serve, self.accepted, self.connections = serve, 0, []
@@ -22,7 +22,7 @@ class Server:
             s.listen(backlog)
             return s
 
-        self.socket = world.call_outside(bind)
+        self.socket = world.call_outside(bind, world.outside if address not in ("", "::") else world.internet)
         self.thread = threading.Thread(target=self.accept, daemon=True)
         self.thread.start()
 
@@ -142,10 +142,10 @@ def pass_on(a, b):
 
 
 class NameServer:
-    """UDP, answers from a table {name: [addresses]}; others do not exist. `asked` is what it was asked."""
+    """UDP, answers from a table {name: [addresses]}; others do not exist. `asked` is what it was asked, `queries` all of it. While it is `silent` it does not answer."""
 
     def __init__(self, world, table):
-        self.table, self.asked = table, []
+        self.table, self.asked, self.queries, self.silent = table, [], [], False
 
         def bind():
             s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -163,6 +163,8 @@ class NameServer:
             except OSError:
                 return
             if query:
+                self.queries.append(query)
+            if query and not self.silent:
                 self.socket.sendto(self.answer(query), client)
 
     def answer(self, query):

@@ -40,7 +40,10 @@ from servers import NameServer, Proxy, Server, banner, echo, http, keep, tls_ech
 from world import HOSTS, PUBLIC4, PUBLIC6, RAW, SILENT6, WEB, Broker, BrokerError, Namespaces  # noqa: E402
 
 import carried  # noqa: E402
+import carried_back  # noqa: E402
+import doors  # noqa: E402
 import hostile  # noqa: E402
+import outside  # noqa: E402
 
 SANITIZED = os.environ.get("CORDON_SANITIZED") == "1"  # then the figures for memory mean nothing
 
@@ -563,7 +566,7 @@ def main():
         own_namespaces()
     program, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:]
     w, failed = World(program), 0
-    tests = [(n, f) for n, f in (globals() | vars(hostile) | vars(carried)).items() if n.startswith("test_") and (not wanted or n in wanted)]
+    tests = [(n, f) for n, f in (globals() | vars(hostile) | vars(carried) | vars(carried_back) | vars(doors) | vars(outside)).items() if n.startswith("test_") and (not wanted or n in wanted)]
     for name, test in tests:
         title = name[len("test_") :].replace("_", " ") + (" (root)" if w.is_root else " (user)")
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A world for cordon-broker: two network namespaces, one that stands for the airlock and the sandbox, one for the host and the internet, and the library's end of the
+"""A world for cordon-broker: three network namespaces, one that stands for the airlock and the sandbox, one for the host, one for the internet, and the library's end of the
 socket to the broker. Nothing of it is outside of these namespaces."""
 import ctypes
 import os
@@ -18,7 +18,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 MAGIC = 0x434F5231
 NO_STRING = 0xFFFFFFFF
 CONFIG, AUTHORITY, SECRETS, SOCKETS, READY, EVENT = range(1, 7)
-DNS_UDP, DNS_TCP, PORT = 1, 2, 3
+DNS_UDP, DNS_TCP, PORT, DOOR, INSIDE, PUBLISHED = range(1, 7)
 KINDS = {1: "denied", 2: "opened", 3: "closed", 4: "failed"}
 PUBLIC4, PUBLIC6, SILENT6 = "93.184.216.", "2a00:1450::", "2a00:dead::"
 WEB = "host=web.example;ports=80,443;protocol=web"
@@ -52,22 +52,23 @@ def new_namespace():
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def local(*blocks, sources=()):
+def local(*blocks):
     for block in blocks:
-        source = [word for s in sources if (":" in s) == (":" in block) for word in ("src", s)]
-        ip(*(["-6"] if ":" in block else []), "route", "add", "local", block, "dev", "lo", *source)
+        ip(*(["-6"] if ":" in block else []), "route", "add", "local", block, "dev", "lo")
 
 
 class Namespaces:
-    """self.inside is where clients live, self.outside where servers do; the main thread is inside."""
+    """self.inside is where clients live, self.outside is the host, self.internet where servers are; the main thread is inside."""
 
     def __init__(self):
+        self.internet = new_namespace()
+        local(PUBLIC4 + "0/24", "10.0.0.0/8", "169.254.169.254/32", PUBLIC6 + "/32", "64:ff9b::/96", "2002::/16")
         self.outside = new_namespace()
-        # who is there is spoken to from elsewhere, so that the broker does not take all of them for the host itself
-        sources = "192.0.2.1", "2001:db8::1"
-        for source in sources:
-            ip("address", "add", source, "dev", "lo")
-        local(PUBLIC4 + "0/24", "10.0.0.0/8", "169.254.169.254/32", PUBLIC6 + "/32", sources=sources)
+        ip("link", "add", "uplink", "type", "veth", "peer", "name", "downlink", "netns", f"/proc/{os.getpid()}/fd/{self.internet}")
+        self.join(self.internet, "downlink", "192.0.2.2/24", "2001:db8::2/64")
+        self.join(self.outside, "uplink", "192.0.2.1/24", "2001:db8::1/64")
+        ip("route", "add", "default", "via", "192.0.2.2")
+        ip("-6", "route", "add", "default", "via", "2001:db8::2")
         # what is sent there is never answered
         ip("link", "add", "silent", "type", "veth", "peer", "name", "void")
         for link in ("silent", "void"):
@@ -78,8 +79,14 @@ class Namespaces:
         self.inside = new_namespace()
         local("198.18.0.0/16", "fd00:c0::/32", "10.9.0.0/16")
 
-    def call_outside(self, function):
-        in_namespace(self.outside)
+    def join(self, namespace, link, *addresses):
+        in_namespace(namespace)
+        ip("link", "set", link, "up")
+        for a in addresses:
+            ip("address", "add", a, "dev", link, *(["nodad"] if ":" in a else []))
+
+    def call_outside(self, function, where=None):
+        in_namespace(self.outside if where is None else where)
         try:
             return function()
         finally:
@@ -98,6 +105,12 @@ def take_string(body, at):
     if n == NO_STRING:
         return None, at + 4
     return body[at + 4 : at + 4 + n - 1].decode(), at + 4 + n
+
+
+def send_message(to, kind, body, fds=()):
+    message = struct.pack("<IIII", MAGIC, TYPES[kind], len(body), 0) + body
+    control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
+    to.sendmsg([message], control)
 
 
 def config_body(policy, proxy, resolv, hosts, connections, bandwidth, trust=None, authority=(None, None)):
@@ -128,12 +141,12 @@ class Broker:
     """The library's side: starts a broker, hands it its sockets, collects its events in a thread."""
 
     def __init__(self, world, program, rules, ports=(80, 443), hosts="", proxy=None, connections=0, bandwidth=0, deny=(), ipv6=True, inherited=(),
-                 secrets=(), trust=None, authority=(None, None)):  # fmt: skip
+                 secrets=(), trust=None, authority=(None, None), sockets=()):  # fmt: skip
         self.directory = tempfile.TemporaryDirectory()
         resolv, hosts_file = os.path.join(self.directory.name, "resolv.conf"), os.path.join(self.directory.name, "hosts")
         open(resolv, "w").write("nameserver 127.0.0.1\noptions timeout:1 attempts:2\n")
         open(hosts_file, "w").write(hosts)
-        self.sockets = airlock_sockets(ports, ipv6)
+        self.sockets = airlock_sockets(ports, ipv6) + list(sockets)
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.process = world.call_outside(lambda: spawn(program, theirs, inherited))
         theirs.close()
@@ -174,9 +187,7 @@ class Broker:
         return certificate, key
 
     def send(self, body, fds=()):
-        message = struct.pack("<IIII", MAGIC, TYPES["WIRE_BROKER"], len(body), 0) + body
-        control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
-        self.socket.sendmsg([message], control)
+        send_message(self.socket, "WIRE_BROKER", body, fds)
 
     def receive(self):
         message = self.socket.recv(65536)

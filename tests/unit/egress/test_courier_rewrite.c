@@ -19,6 +19,7 @@
 #define VALUE "s3cr3t-value"
 #define RULE "from=env:KEY;hosts=api.example,*.sub.example"
 #define HOST "Host: api.example\r\n"
+#define PLAIN "Accept-Encoding: identity\r\n"
 
 struct world {
 	struct cordon_policy policy;
@@ -94,9 +95,9 @@ static const char *const one[] = {RULE, NULL};
 static void test_a_header_is_put_in(void **state)
 {
 	expect(one, "api.example", false, "GET /a?b HTTP/1.1\r\n" HOST "Accept: *\r\n\r\n",
-	       "GET /a?b HTTP/1.1\r\n" HOST "Accept: *\r\nAuthorization: Bearer " VALUE "\r\n\r\n", NULL);
+	       "GET /a?b HTTP/1.1\r\n" HOST "Accept: *\r\n" PLAIN "Authorization: Bearer " VALUE "\r\n\r\n", NULL);
 	expect(one, "x.sub.example", false, "OPTIONS * HTTP/1.0\r\nHost: x.sub.example\r\n\r\n",
-	       "OPTIONS * HTTP/1.0\r\nHost: x.sub.example\r\nAuthorization: Bearer " VALUE "\r\n\r\n", NULL);
+	       "OPTIONS * HTTP/1.0\r\nHost: x.sub.example\r\n" PLAIN "Authorization: Bearer " VALUE "\r\n\r\n", NULL);
 }
 
 static void test_every_field_of_that_name_is_taken_out(void **state)
@@ -108,13 +109,20 @@ static void test_every_field_of_that_name_is_taken_out(void **state)
 		char head[256];
 
 		snprintf(head, sizeof(head), "GET / HTTP/1.1\r\n%sX-A: 1\r\n" HOST "%s\r\n", fields[i], fields[i]);
-		expect(one, "api.example", false, head, "GET / HTTP/1.1\r\nX-A: 1\r\n" HOST "Authorization: Bearer " VALUE "\r\n\r\n",
+		expect(one, "api.example", false, head, "GET / HTTP/1.1\r\nX-A: 1\r\n" HOST PLAIN "Authorization: Bearer " VALUE "\r\n\r\n",
 		       NULL);
 	}
 	expect(one, "api.example", false, "GET / HTTP/1.1\r\n" HOST "X-Authorization: a\r\nAuthorizatio: b\r\nA: Authorization: c\r\n\r\n",
-	       "GET / HTTP/1.1\r\n" HOST "X-Authorization: a\r\nAuthorizatio: b\r\nA: Authorization: c\r\nAuthorization: Bearer " VALUE
-	       "\r\n\r\n",
+	       "GET / HTTP/1.1\r\n" HOST "X-Authorization: a\r\nAuthorizatio: b\r\nA: Authorization: c\r\n" PLAIN
+	       "Authorization: Bearer " VALUE "\r\n\r\n",
 	       NULL);
+}
+
+static void test_nothing_compressed_is_accepted(void **state)
+{
+	expect(one, "api.example", false,
+	       "GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n" HOST "accept_encoding: br, zstd\r\nACCEPT-ENCODING:\r\n\r\n",
+	       "GET / HTTP/1.1\r\n" HOST PLAIN "Authorization: Bearer " VALUE "\r\n\r\n", NULL);
 }
 
 static void test_an_underscore_is_a_dash_to_some(void **state)
@@ -122,7 +130,7 @@ static void test_an_underscore_is_a_dash_to_some(void **state)
 	static const char *const rules[] = {"from=env:KEY;hosts=api.example;header=X-Api-Key;format=k={}.", NULL};
 
 	expect(rules, "api.example", false, "GET / HTTP/1.1\r\nx_api-KEY: mine\r\n" HOST "\r\n",
-	       "GET / HTTP/1.1\r\n" HOST "X-Api-Key: k=" VALUE ".\r\n\r\n", NULL);
+	       "GET / HTTP/1.1\r\n" HOST PLAIN "X-Api-Key: k=" VALUE ".\r\n\r\n", NULL);
 }
 
 static void test_the_first_rule_of_a_header_counts(void **state)
@@ -132,7 +140,7 @@ static void test_the_first_rule_of_a_header_counts(void **state)
 	                                    "from=env:D;hosts=api.example;header=X-D;format={}", NULL};
 
 	expect(rules, "api.example", false, "GET / HTTP/1.1\r\n" HOST "\r\n",
-	       "GET / HTTP/1.1\r\n" HOST "Authorization: b " VALUE "2\r\nX-D: " VALUE "4\r\n\r\n", NULL);
+	       "GET / HTTP/1.1\r\n" HOST PLAIN "Authorization: b " VALUE "2\r\nX-D: " VALUE "4\r\n\r\n", NULL);
 }
 
 static void test_rules_of_methods_and_paths(void **state)
@@ -141,12 +149,12 @@ static void test_rules_of_methods_and_paths(void **state)
 	                                    "from=env:B;hosts=api.example;methods=POST,PUT;format=b {}", NULL};
 
 	expect(rules, "api.example", false, "GET /v1/x/y HTTP/1.1\r\n" HOST "\r\n",
-	       "GET /v1/x/y HTTP/1.1\r\n" HOST "Authorization: a " VALUE "\r\n\r\n", NULL);
+	       "GET /v1/x/y HTTP/1.1\r\n" HOST PLAIN "Authorization: a " VALUE "\r\n\r\n", NULL);
 	expect(rules, "api.example", false, "GET /me?/../ HTTP/1.1\r\n" HOST "\r\n",
-	       "GET /me?/../ HTTP/1.1\r\n" HOST "Authorization: a " VALUE "\r\n\r\n", NULL);
+	       "GET /me?/../ HTTP/1.1\r\n" HOST PLAIN "Authorization: a " VALUE "\r\n\r\n", NULL);
 	/* no rule for POST has paths: nothing depends on what this one means */
 	expect(rules, "api.example", false, "POST /@a%2fb/../c HTTP/1.1\r\n" HOST "\r\n",
-	       "POST /@a%2fb/../c HTTP/1.1\r\n" HOST "Authorization: b " VALUE "2\r\n\r\n", NULL);
+	       "POST /@a%2fb/../c HTTP/1.1\r\n" HOST PLAIN "Authorization: b " VALUE "2\r\n\r\n", NULL);
 	expect(rules, "api.example", false, "GET /other HTTP/1.1\r\n" HOST "\r\n", NULL,
 	       "no secret is for GET /other; env:A is for GET /v1/**, /me; env:B is for POST, PUT");
 	expect(rules, "api.example", false, "DELETE /v1/x HTTP/1.1\r\n" HOST "\r\n", NULL, "DELETE /v1/x");
@@ -156,7 +164,52 @@ static void test_rules_of_methods_and_paths(void **state)
 	expect(rules, "api.example", false, "GET /v1/a HTTP/1.1\r\n" HOST "X-Original-URL: /admin\r\n\r\n", NULL, "x-original-url");
 	/* where rules are for every request, such fields say nothing that matters here */
 	expect(one, "api.example", false, "POST / HTTP/1.1\r\nX-HTTP-Method: PATCH\r\n" HOST "\r\n",
-	       "POST / HTTP/1.1\r\nX-HTTP-Method: PATCH\r\n" HOST "Authorization: Bearer " VALUE "\r\n\r\n", NULL);
+	       "POST / HTTP/1.1\r\nX-HTTP-Method: PATCH\r\n" HOST PLAIN "Authorization: Bearer " VALUE "\r\n\r\n", NULL);
+}
+
+static void test_what_makes_another_request_of_it_is_denied(void **state)
+{
+	static const char *const methods[] = {"from=env:A;hosts=api.example;methods=GET", NULL};
+	static const char *const paths[] = {"from=env:A;hosts=api.example;paths=/v1/*", NULL};
+	static const char *const methods_by[] = {"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-Method",
+	                                         "X-Forwarded-Method"};
+	static const char *const paths_by[] = {"X-Original-Url",     "X-Original-Uri",        "X-Original-Path",
+	                                       "X-Rewrite-Url",      "X-Forwarded-Uri",       "X-Forwarded-Path",
+	                                       "X-Forwarded-Prefix", "X-Envoy-Original-Path", "Destination"};
+	static const char *const queries[] = {"_method=DELETE", "a&_METHOD=PUT",     "a;_method",
+	                                      "%5fmethod=x",    ".method=x",         "+_method=x",
+	                                      "_m%65thod[]=x",  "%24httpMethod=PUT", "x-http-method-override=PUT"};
+	static const char *const others[] = {"method=x", "_methods=x", "a_method=x", "_metho=x", "x=_method",
+	                                     "",         "&",          "%",          "_method%", "a=?_method"};
+	char head[256], wanted[512];
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods_by); i++) {
+		snprintf(head, sizeof(head), "GET /v1/a HTTP/1.1\r\n" HOST "%s: x\r\n\r\n", methods_by[i]);
+		snprintf(wanted, sizeof(wanted), "GET /v1/a HTTP/1.1\r\n" HOST "%s: x\r\n" PLAIN "Authorization: Bearer " VALUE "\r\n\r\n",
+		         methods_by[i]);
+		expect(methods, "api.example", false, head, NULL, "another request");
+		expect(paths, "api.example", false, head, wanted, NULL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(paths_by); i++) {
+		snprintf(head, sizeof(head), "GET /v1/a HTTP/1.1\r\n" HOST "%s: x\r\n\r\n", paths_by[i]);
+		snprintf(wanted, sizeof(wanted), "GET /v1/a HTTP/1.1\r\n" HOST "%s: x\r\n" PLAIN "Authorization: Bearer " VALUE "\r\n\r\n",
+		         paths_by[i]);
+		expect(paths, "api.example", false, head, NULL, "another request");
+		expect(methods, "api.example", false, head, wanted, NULL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
+		snprintf(head, sizeof(head), "GET /v1/a?%s HTTP/1.1\r\n" HOST "\r\n", queries[i]);
+		snprintf(wanted, sizeof(wanted), "GET /v1/a?%s HTTP/1.1\r\n" HOST PLAIN "Authorization: Bearer " VALUE "\r\n\r\n",
+		         queries[i]);
+		expect(methods, "api.example", false, head, NULL, "another request");
+		expect(paths, "api.example", false, head, wanted, NULL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		snprintf(head, sizeof(head), "GET /v1/a?%s HTTP/1.1\r\n" HOST "\r\n", others[i]);
+		snprintf(wanted, sizeof(wanted), "GET /v1/a?%s HTTP/1.1\r\n" HOST PLAIN "Authorization: Bearer " VALUE "\r\n\r\n",
+		         others[i]);
+		expect(methods, "api.example", false, head, wanted, NULL);
+	}
 }
 
 static void test_trace_and_whole_addresses_are_denied(void **state)
@@ -168,17 +221,84 @@ static void test_trace_and_whole_addresses_are_denied(void **state)
 static void test_port_80_is_not_said_at_443(void **state)
 {
 	expect(one, "api.example", true, "GET / HTTP/1.1\r\nHost: API.example:80\r\nA: b\r\n\r\n",
-	       "GET / HTTP/1.1\r\nA: b\r\nHost: api.example\r\nAuthorization: Bearer " VALUE "\r\n\r\n", NULL);
+	       "GET / HTTP/1.1\r\nA: b\r\nHost: api.example\r\n" PLAIN "Authorization: Bearer " VALUE "\r\n\r\n", NULL);
 }
 
 static void test_paths_that_mean_different_things(void **state)
 {
-	static const char *const good[] = {"/", "/a", "/a/", "/a/b.c/..d/.e/...", "/a%20b/%C3%A4", "/a;b=c/d", "/~x/:y/@z"};
-	static const char *const bad[] = {"",        "a",       "*",       "/.",        "/..",      "/a/.",       "/a/..",
-	                                  "/a/../b", "/a/./b",  "//a",     "/a//b",     "/a/..;/b", "/a/.;x=y/b", "/a/.;",
-	                                  "/;/a",    "/a%2fb",  "/a%2Fb",  "/%2e%2e/a", "/%2E/a",   "/a%5cb",     "/a\\b",
-	                                  "/a%",     "/a%2",    "/a%zz",   "/a%u002e",  "/a%252e",  "/a%00",      "/a%0a",
-	                                  "/a%7f",   "/%c0%ae", "/%C1%1c", "/a#b",      "/a%23b",   "/a%3fb",     "/a%3b"};
+	static const char *const good[] = {"/",
+	                                   "/a",
+	                                   "/a/",
+	                                   "/a/b.c/..d/.e/...",
+	                                   "/a%20b/%C3%A4",
+	                                   "/a;b=c/d",
+	                                   "/~x/:y/@z",
+	                                   "/%e4%b8%ad.%e6%96%87",
+	                                   "/.%e9%85%8d%e7%bd%ae",
+	                                   "/%e0%a4%85",
+	                                   "/%ef%bc%88a%ef%bc%89",
+	                                   "/%20a",
+	                                   "/a..%20",
+	                                   "/%e2%80%a6",
+	                                   "/%f0%9f%98%80"};
+	static const char *const bad[] = {"",
+	                                  "a",
+	                                  "*",
+	                                  "/.",
+	                                  "/..",
+	                                  "/a/.",
+	                                  "/a/..",
+	                                  "/a/../b",
+	                                  "/a/./b",
+	                                  "//a",
+	                                  "/a//b",
+	                                  "/a/..;/b",
+	                                  "/a/.;x=y/b",
+	                                  "/a/.;",
+	                                  "/;/a",
+	                                  "/a%2fb",
+	                                  "/a%2Fb",
+	                                  "/%2e%2e/a",
+	                                  "/%2E/a",
+	                                  "/a%5cb",
+	                                  "/a\\b",
+	                                  "/a%",
+	                                  "/a%2",
+	                                  "/a%zz",
+	                                  "/a%u002e",
+	                                  "/a%252e",
+	                                  "/a%00",
+	                                  "/a%0a",
+	                                  "/a%7f",
+	                                  "/%c0%ae",
+	                                  "/%C1%1c",
+	                                  "/a#b",
+	                                  "/a%23b",
+	                                  "/a%3fb",
+	                                  "/a%3b",
+	                                  "/%e0%80%ae%e0%80%ae/a",
+	                                  "/a/%E0%80%AFb",
+	                                  "/%e0%9f%bf",
+	                                  "/%f0%80%80%ae",
+	                                  "/%f8%80%80%80%ae",
+	                                  "/%fc%80%80%80%80%ae",
+	                                  "/a%ef%bc%8fb",
+	                                  "/%ef%bc%8e%ef%bc%8e/a",
+	                                  "/%ef%bc%bc",
+	                                  "/a%ef%bc%85b",
+	                                  "/%ef%b9%92",
+	                                  "/%e2%80%a4%e2%80%a4",
+	                                  "/%e2%80%a5/a",
+	                                  "/a/..%20/b",
+	                                  "/a/..%a0/b",
+	                                  "/a/..%85",
+	                                  "/a/%20../b",
+	                                  "/a/.%20",
+	                                  "/a/..%c2%a0/b",
+	                                  "/a/..%20;x/b",
+	                                  "/a/..%e3%80%80/b",
+	                                  "/a/..%e2%80%8b/b",
+	                                  "/a/..%ef%bb%bf/b"};
 	char *long_one = malloc(KEYRING_PATH_MAX + 1);
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
@@ -193,6 +313,33 @@ static void test_paths_that_mean_different_things(void **state)
 	assert_null(keyring_path_check((struct http_text){long_one, KEYRING_PATH_MAX}));
 	assert_non_null(keyring_path_check((struct http_text){long_one, KEYRING_PATH_MAX + 1}));
 	free(long_one);
+}
+
+static void test_a_value_that_no_header_holds(void **state)
+{
+	struct cordon_policy policy;
+	struct keyring keys;
+	struct cordon_error err = {0};
+	char *value = malloc(KEYRING_VALUE_MAX + 1);
+
+	assert_non_null(value);
+	memset(value, 'a', KEYRING_VALUE_MAX + 1);
+	assert_int_equal(policy_init(&policy, &err), 0);
+	assert_int_equal(policy_set(&policy, "secrets", RULE, &err), 0);
+	for (size_t more = 0; more <= 1; more++) {
+		int pipe[2];
+
+		assert_int_equal(keyring_init(&keys, &policy, &err), 0);
+		assert_int_equal(pipe2(pipe, O_CLOEXEC), 0);
+		assert_int_equal(write(pipe[1], value, KEYRING_VALUE_MAX + more), KEYRING_VALUE_MAX + more);
+		close(pipe[1]);
+		assert_int_equal(keyring_read(&keys, pipe[0], &err), more ? -1 : 0);
+		close(pipe[0]);
+		keyring_clear(&keys);
+	}
+	assert_non_null(strstr(err.message, "env:KEY is too long for a header"));
+	policy_clear(&policy);
+	free(value);
 }
 
 static void test_a_head_with_a_folded_field_never_comes_here(void **state)
@@ -215,12 +362,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_header_is_put_in),
 		cmocka_unit_test(test_every_field_of_that_name_is_taken_out),
+		cmocka_unit_test(test_nothing_compressed_is_accepted),
 		cmocka_unit_test(test_an_underscore_is_a_dash_to_some),
 		cmocka_unit_test(test_the_first_rule_of_a_header_counts),
 		cmocka_unit_test(test_rules_of_methods_and_paths),
+		cmocka_unit_test(test_what_makes_another_request_of_it_is_denied),
 		cmocka_unit_test(test_trace_and_whole_addresses_are_denied),
 		cmocka_unit_test(test_port_80_is_not_said_at_443),
 		cmocka_unit_test(test_paths_that_mean_different_things),
+		cmocka_unit_test(test_a_value_that_no_header_holds),
 		cmocka_unit_test(test_a_head_with_a_folded_field_never_comes_here),
 	};
 

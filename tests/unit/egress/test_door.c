@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The door of a sandbox from both sides: init, which makes sockets (init_door.c), and the broker, which takes them (door.c); and each of them when the other one is not itself any more. */
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -384,15 +385,113 @@ static void test_an_answer_without_a_question_shuts_the_door(void **state)
 	assert_nothing_left_open();
 }
 
-static void test_an_init_without_sockets_says_so_once_for_each(void **state)
+static unsigned questions(void)
+{
+	unsigned n = 0;
+	while (wire_recv_word(ends[1], WIRE_DOOR) > 0)
+		n++;
+	return n;
+}
+
+static void say_none(unsigned times)
+{
+	for (unsigned i = 0; i < times; i++)
+		assert_int_equal(wire_send(ends[1], WIRE_AIRLOCK, NULL, NULL, 0, NULL), 0);
+	look();
+}
+
+static void test_an_init_without_sockets_says_so_once_for_each_that_waits(void **state)
 {
 	struct door_pair pair;
 	open_door();
-	assert_int_equal(wire_send(ends[1], WIRE_AIRLOCK, NULL, NULL, 0, NULL), 0);
-	look();
+	say_none(1); /* to nobody */
+	assert_int_equal(door_take(door, &pair), DOOR_LATER);
+	door_need(door, 2);
+	say_none(DOOR_STOCK - 1);
+	assert_int_equal(door_take(door, &pair), DOOR_NONE);
 	assert_int_equal(door_take(door, &pair), DOOR_NONE);
 	assert_int_equal(door_take(door, &pair), DOOR_LATER);
 	door_free(door);
+	close(ends[1]);
+	assert_nothing_left_open();
+}
+
+static void test_who_has_left_is_not_refused_in_the_place_of_others(void **state)
+{
+	struct door_pair pair;
+	open_door();
+	door_need(door, 1);
+	say_none(1);
+	door_need(door, 0);
+	assert_int_equal(door_take(door, &pair), DOOR_LATER);
+	door_free(door);
+	close(ends[1]);
+	assert_nothing_left_open();
+}
+
+/* Only for those that wait, and not before some time has passed. */
+static void test_an_init_without_sockets_is_left_alone(void **state)
+{
+	struct door_pair pair;
+	open_door();
+	assert_int_equal(questions(), DOOR_STOCK);
+	say_none(DOOR_STOCK);
+	door_need(door, 0);
+	assert_int_equal(questions(), 0);
+	door_need(door, 3);
+	assert_int_equal(questions(), 0);
+	changes = 0;
+	event_base_loop(base, EVLOOP_ONCE); /* until that time has passed */
+	assert_int_equal(changes, 1);
+	door_need(door, 0);
+	assert_int_equal(questions(), 0);
+	door_need(door, 3);
+	door_need(door, 3);
+	assert_int_equal(questions(), 3);
+	send_answer(&answers[0]); /* it has some again */
+	look();
+	assert_int_equal(door_take(door, &pair), DOOR_GIVEN);
+	door_pair_close(&pair);
+	door_need(door, 2);
+	assert_int_equal(questions(), DOOR_STOCK);
+	door_free(door);
+	close(ends[1]);
+	assert_nothing_left_open();
+}
+
+/* ---- its sockets ---- */
+
+static int fill_backlog(struct sockaddr_in *to, int *listener)
+{
+	socklen_t len = sizeof(*to);
+	*to = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	*listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(*listener, (struct sockaddr *)to, len), 0);
+	assert_int_equal(listen(*listener, 0), 0);
+	assert_int_equal(getsockname(*listener, (struct sockaddr *)to, &len), 0);
+	int first = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(first, (struct sockaddr *)to, len), 0);
+	return first;
+}
+
+/* Init can make it block again, whenever it likes. */
+static void test_to_connect_does_not_wait_whatever_the_file_says(void **state)
+{
+	struct sockaddr_in to;
+	int listener, first = fill_backlog(&to, &listener);
+	for (int i = 0; i < 2; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		alarm(60); /* else it would be minutes */
+		assert_int_equal(door_connect(fd, (struct sockaddr *)&to, sizeof(to)), -1);
+		if (errno == EOPNOTSUPP) /* this machine has it switched off; a sandbox has not */
+			skip();
+		assert_int_equal(errno, EINPROGRESS);
+		alarm(0);
+		close(fd);
+	}
+	close(first);
+	close(listener);
+	close(ends[0]);
 	close(ends[1]);
 	assert_nothing_left_open();
 }
@@ -459,7 +558,10 @@ int main(void)
 		TEST(test_sockets_that_were_not_asked_for_shut_the_door),
 		TEST(test_bytes_and_the_end_shut_the_door),
 		TEST(test_an_answer_without_a_question_shuts_the_door),
-		TEST(test_an_init_without_sockets_says_so_once_for_each),
+		TEST(test_an_init_without_sockets_says_so_once_for_each_that_waits),
+		TEST(test_who_has_left_is_not_refused_in_the_place_of_others),
+		TEST(test_an_init_without_sockets_is_left_alone),
+		TEST(test_to_connect_does_not_wait_whatever_the_file_says),
 		TEST(test_each_kind_has_its_families_and_a_port_or_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What relays take of bytes that cannot go on: little each while the server is waited for, and little more than RELAY_MEMORY together. */
+/* What relays take of bytes that cannot go on: little each while the server is waited for, and little more than RELAY_MEMORY together. And that they do not wait. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,12 +116,57 @@ static void test_all_together_take_little_more_than_they_may(void **state)
 	assert_true(n <= RELAY_MEMORY + COUNT * LITTLE);
 }
 
+/* Somebody else has the sockets, too, and has made them block. */
+static void test_what_is_copied_never_waits(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct relays *s = relays_new(base, 0);
+	struct pair p = {0};
+	struct buf first = {0};
+	int up[2], down[2];
+	char *bytes = calloc(1, EACH);
+	size_t sent = 0, got = 0;
+	ssize_t n;
+	(void)state;
+	assert_true(base && s && bytes);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, up), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, down), 0);
+	p.relay = relay_start(
+		s, &(struct relay_spec){.client = up[1], .server = down[1], .first = &first, .copied = true, .over = over, .over_arg = &p});
+	assert_non_null(p.relay);
+	alarm(60); /* else for ever */
+	do {       /* more than the server's buffer takes, whose end nobody reads from */
+		n = send(up[0], bytes, EACH, MSG_DONTWAIT);
+		sent += n > 0 ? (size_t)n : 0;
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	} while (n > 0);
+	assert_int_equal(send(down[0], "answer", 6, 0), 6);
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(recv(up[0], bytes, EACH, MSG_DONTWAIT), 6);
+	assert_memory_equal(bytes, "answer", 6);
+	while ((n = recv(down[0], bytes, EACH, MSG_DONTWAIT)) > 0) {
+		got += (size_t)n;
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	}
+	alarm(0);
+	assert_int_equal(got, sent);
+	assert_int_equal(relay_bytes(p.relay, RELAY_UP), sent);
+	assert_int_equal(relay_bytes(p.relay, RELAY_DOWN), 6);
+	relay_free(p.relay, true);
+	free(bytes);
+	close(up[0]);
+	close(down[0]);
+	relays_free(s);
+	event_base_free(base);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_check_may_leave_much_behind),
 		cmocka_unit_test(test_little_is_taken_while_the_server_is_waited_for),
 		cmocka_unit_test(test_all_together_take_little_more_than_they_may),
+		cmocka_unit_test(test_what_is_copied_never_waits),
 	};
 	struct rlimit files;
 	getrlimit(RLIMIT_NOFILE, &files);

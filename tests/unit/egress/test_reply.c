@@ -206,6 +206,60 @@ static void test_more_addresses_than_there_is_room_for_are_left_out(void **state
 	assert_int_equal(found.count, REPLY_ADDRESSES_MAX);
 }
 
+/* What is behind the question begins with so many pointers, each to the one before, the first to the name in the question. Where the last one is. */
+static size_t add_chain(struct buf *b, unsigned pointers)
+{
+	size_t last = 12;
+	for (unsigned i = 0; i < pointers; i++) {
+		const unsigned char pointer[] = {(unsigned char)(0xc0 | last >> 8), (unsigned char)last};
+		last = b->len;
+		buf_add(b, pointer, sizeof(pointer));
+	}
+	return last;
+}
+
+/* A record of the name that is so many pointers away; where they are is some other record's data. */
+static enum reply_kind read_after_jumps(unsigned jumps)
+{
+	_cleanup_buf_ struct buf b = {0};
+	ask("a.example", AF_INET);
+	begin(&b, 0, 0, 2);
+	add_record(&b, ASKED, 2, 16, "", 0); /* TXT */
+	const size_t length_at = b.len - 2;
+	const size_t last = add_chain(&b, jumps - 1);
+	const size_t len = b.len - length_at - 2;
+	b.data[length_at] = (char)(len >> 8);
+	b.data[length_at + 1] = (char)len;
+	const unsigned char owner[] = {(unsigned char)(0xc0 | last >> 8), (unsigned char)last};
+	add_record(&b, owner, 2, A, "\1\2\3\4", 4);
+	return read_it(&b);
+}
+
+static void test_a_name_has_no_more_pointers_than_labels(void **state)
+{
+	(void)state;
+	assert_int_equal(read_after_jumps(1), REPLY_ADDRESSES);
+	assert_int_equal(found.count, 1);
+	assert_int_equal(read_after_jumps(REPLY_JUMPS_MAX), REPLY_ADDRESSES);
+	assert_int_equal(found.count, 1);
+	assert_int_equal(read_after_jumps(REPLY_JUMPS_MAX + 1), REPLY_FAILED);
+}
+
+static void test_records_behind_many_others_are_not_looked_at(void **state)
+{
+	(void)state;
+	ask("a.example", AF_INET);
+	for (unsigned others = REPLY_RECORDS_MAX - 1; others <= REPLY_RECORDS_MAX; others++) {
+		_cleanup_buf_ struct buf b = {0};
+		begin(&b, 0, 0, others + 1);
+		for (unsigned i = 0; i < others; i++)
+			ADD(&b, "\1b\0", A, "\1\1\1\1");
+		ADD(&b, ASKED, A, "\2\2\2\2");
+		assert_int_equal(read_it(&b), REPLY_ADDRESSES);
+		assert_int_equal(found.count, others < REPLY_RECORDS_MAX);
+	}
+}
+
 static void test_names_that_dns_has_not_are_not_asked_for(void **state)
 {
 	char label[70], name[300] = "";
@@ -236,6 +290,8 @@ int main(void)
 		cmocka_unit_test(test_every_answer_that_is_cut_off_is_refused),
 		cmocka_unit_test(test_records_that_lie_are_an_error),
 		cmocka_unit_test(test_more_addresses_than_there_is_room_for_are_left_out),
+		cmocka_unit_test(test_a_name_has_no_more_pointers_than_labels),
+		cmocka_unit_test(test_records_behind_many_others_are_not_looked_at),
 		cmocka_unit_test(test_names_that_dns_has_not_are_not_asked_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
