@@ -11,6 +11,7 @@
 
 #include "base/util.h"
 #include "egress/relay.h"
+#include "egress/socket.h"
 #include "egress/tls.h"
 
 /* ---- the socket ----------------------------------------------------------------------------------------------------------------- */
@@ -131,7 +132,7 @@ int channel_open(struct channel *c, struct event_base *base, int fd, SSL *ssl, s
 		c->first = *first;
 		*first = (struct buf){0};
 	}
-	relay_reset_unless_closed(fd);
+	socket_reset_unless_closed(fd);
 	return 0;
 }
 
@@ -148,7 +149,7 @@ void channel_close(struct channel *c, bool reset)
 	event_del(&c->event);
 	SSL_free(c->ssl);
 	buf_free(&c->first);
-	relay_close_socket(c->fd, reset);
+	socket_close(c->fd, reset);
 	*c = (struct channel){.fd = -1};
 }
 

@@ -26,6 +26,7 @@
 #include "egress/relay.h"
 #include "egress/report.h"
 #include "egress/rules.h"
+#include "egress/socket.h"
 
 #define HEAD_MAX (HTTP_HEAD_MAX + (size_t)(16 << 10))
 #define PIECE ((size_t)16 << 10)
@@ -114,7 +115,7 @@ static void conn_free(struct conn *c, bool reset)
 	event_del(&c->readable);
 	relay_free(c->relay, reset);
 	courier_free(c->courier, reset);
-	relay_close_socket(c->fd, reset);
+	socket_close(c->fd, reset);
 	if (c->to.number)
 		names_release(b->names, c->to.number);
 	inspect_free(c->inspect);
@@ -167,34 +168,6 @@ void conn_close_all(struct broker *b)
 }
 
 /* ---- dialled ------------------------------------------------------------------------------------------------------------------- */
-
-/* Small writes go at once, as they were made; a peer that is gone is noticed within some minutes; urgent bytes are bytes like others. */
-void conn_tune(int fd)
-{
-	static const int options[][3] = {{IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1},    {SOL_SOCKET, SO_OOBINLINE, 1},
-	                                 {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 20}, {IPPROTO_TCP, TCP_KEEPCNT, 6}};
-	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-		setsockopt(fd, options[i][0], options[i][1], &options[i][2], sizeof(int));
-}
-
-/*
- * The kernel gives a fast stream the buffers that it needs, which is some MB, of memory that all of the host has in common (tcp_mem in tcp(7)): that is for a few. `open`: how many connections there
- * are.
- */
-void conn_bound_buffers(int fd, uint32_t open)
-{
-	static const struct {
-		uint32_t beyond;
-		int bytes;
-	} bounds[] = {{256, 32 << 10}, {64, 128 << 10}, {16, 512 << 10}};
-	for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
-		if (open <= bounds[i].beyond)
-			continue;
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bounds[i].bytes, sizeof(int));
-		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bounds[i].bytes, sizeof(int));
-		return;
-	}
-}
 
 static void opened(struct conn *c)
 {
@@ -284,8 +257,8 @@ static bool start_relay(struct conn *c, int server)
 static void connected(struct conn *c, int server)
 {
 	const bool secrets = gets_secrets(c);
-	conn_tune(server);
-	conn_bound_buffers(server, c->broker->conn_count);
+	socket_tune(server);
+	socket_bound_buffers(server, c->broker->conn_count);
 	if (!secrets)
 		opened(c);
 	if (secrets ? start_courier(c, server) : start_relay(c, server)) {
@@ -318,10 +291,8 @@ static void on_dialled(void *arg, const struct dial_result *result)
 static void on_client_meanwhile(evutil_socket_t fd, short what, void *arg)
 {
 	struct conn *c = arg;
-	int failure = 0;
-	socklen_t len = sizeof(failure);
 	(void)what;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) == 0 && failure == 0)
+	if (socket_failure(fd) == 0)
 		return;
 	failed(c, "the client broke off while its host was dialled");
 	conn_free(c, true);
@@ -430,13 +401,13 @@ void conn_accepted(struct broker *b, int fd)
 	struct policy_verdict v;
 	struct conn *c = calloc(1, sizeof(*c));
 	if (!c || getsockname(fd, (struct sockaddr *)&local, &len) < 0) {
-		relay_close_socket(fd, true);
+		socket_close(fd, true);
 		free(c);
 		return;
 	}
-	relay_reset_unless_closed(fd);
-	conn_tune(fd);
-	conn_bound_buffers(fd, b->conn_count);
+	socket_reset_unless_closed(fd);
+	socket_tune(fd);
+	socket_bound_buffers(fd, b->conn_count);
 	event_assign(&c->readable, b->base, fd, EV_READ, on_readable, c);
 	const bool allowed = rules_connection(&b->policy, b->names, (const struct sockaddr *)&local, &c->to, &v);
 	c->broker = b;

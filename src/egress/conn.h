@@ -12,8 +12,4 @@
 void conn_accepted(struct broker *b, int fd); /* takes it over */
 void conn_close_all(struct broker *b);        /* each is told of */
 
-/* For every socket that bytes are relayed by. */
-void conn_tune(int fd);
-void conn_bound_buffers(int fd, uint32_t open); /* open: how many connections there are */
-
 #endif

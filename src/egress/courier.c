@@ -22,6 +22,7 @@
 #include "egress/clock.h"
 #include "egress/http.h"
 #include "egress/rewrite.h"
+#include "egress/socket.h"
 #include "egress/tls.h"
 
 #define TURN ((size_t)512 << 10) /* bytes that one direction moves before others have their turn */
@@ -445,18 +446,11 @@ static void run(struct courier *c)
 
 /* ---- events --------------------------------------------------------------------------------------------------------------------- */
 
-static bool has_failed(int fd)
-{
-	int failure = 0;
-	socklen_t len = sizeof(failure);
-	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) < 0 || failure != 0;
-}
-
 /* A side that has ended is not read any more, and if nothing is sent to it either, only this tells that it is gone. */
 static void on_edge(struct courier *c, struct channel *side, bool ended, short what)
 {
 	channel_edge(side, what);
-	if (ended && c->state != STATE_LEAVING && has_failed(side->fd))
+	if (ended && c->state != STATE_LEAVING && socket_failure(side->fd))
 		c->over(c->arg, RELAY_RESET);
 	else
 		run(c);

@@ -23,6 +23,7 @@
 #include "egress/lookup.h"
 #include "egress/nearby.h"
 #include "egress/proxy.h"
+#include "egress/socket.h"
 
 #define STAGGER_MS 250   /* between attempts */
 #define RESOLUTION_MS 50 /* for which IPv4 waits for IPv6 */
@@ -254,11 +255,8 @@ static void on_connected(evutil_socket_t fd, short what, void *arg)
 {
 	struct attempt *a = arg;
 	struct dial *x = a->dial;
-	int failure = 0;
-	socklen_t len = sizeof(failure);
+	const int failure = socket_failure(fd);
 	(void)what;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) < 0)
-		failure = errno;
 	if (failure == 0) {
 		won(x, a);
 		return;

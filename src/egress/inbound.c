@@ -21,6 +21,7 @@
 #include "egress/door.h"
 #include "egress/relay.h"
 #include "egress/report.h"
+#include "egress/socket.h"
 
 struct guest {
 	struct inbound *inbound;
@@ -80,7 +81,7 @@ static void guest_free(struct guest *g, bool reset)
 	event_del(&g->connecting);
 	event_del(&g->timer);
 	relay_free(g->relay, reset);
-	relay_close_socket(g->fd, reset);
+	socket_close(g->fd, reset);
 	door_pair_close(&g->pair);
 	free(g);
 	broker_resume(b);
@@ -121,8 +122,8 @@ static void connected(struct guest *g, int *server)
 	g->opened_us = clock_us();
 	event_del(&g->meanwhile);
 	event_del(&g->timer);
-	conn_tune(*server);
-	conn_bound_buffers(*server, b->conn_count);
+	socket_tune(*server);
+	socket_bound_buffers(*server, b->conn_count);
 	const struct relay_spec spec = {.client = g->fd, .server = *server, .first = &none, .copied = true, .over = on_over, .over_arg = g};
 	g->relay = relay_start(b->relays, &spec);
 	if (!g->relay) {
@@ -177,11 +178,8 @@ static void connect_next(struct guest *g, int why)
 static void on_connecting(evutil_socket_t fd, short what, void *arg)
 {
 	struct guest *g = arg;
-	int failure = 0;
-	socklen_t len = sizeof(failure);
+	const int failure = socket_failure(fd);
 	(void)what;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) < 0)
-		failure = errno;
 	if (failure == 0) {
 		connected(g, &g->pair.fds[g->tried]);
 		return;
@@ -224,10 +222,8 @@ static void on_door(void *arg)
 /* What the guest sends meanwhile, or that it has ended, is the relay's to find. */
 static void on_meanwhile(evutil_socket_t fd, short what, void *arg)
 {
-	int failure = 0;
-	socklen_t len = sizeof(failure);
 	(void)what;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) < 0 || failure != 0)
+	if (socket_failure(fd))
 		failed(arg, "who wanted in broke off");
 }
 
@@ -254,14 +250,14 @@ void inbound_accepted(struct inbound *in, int fd, const struct sockaddr *peer, u
 	struct broker *b = in->broker;
 	struct guest *g = calloc(1, sizeof(*g));
 	if (!g) {
-		relay_close_socket(fd, true);
+		socket_close(fd, true);
 		return;
 	}
 	*g = (struct guest){.inbound = in, .fd = fd, .port = port, .pair = DOOR_PAIR_NONE, .waiting = true, .id = b->next_id++};
 	name_peer(g, peer);
-	relay_reset_unless_closed(fd);
-	conn_tune(fd);
-	conn_bound_buffers(fd, b->conn_count);
+	socket_reset_unless_closed(fd);
+	socket_tune(fd);
+	socket_bound_buffers(fd, b->conn_count);
 	event_assign(&g->meanwhile, b->base, fd, EV_READ | EV_PERSIST | EV_ET, on_meanwhile, g);
 	event_assign(&g->connecting, b->base, -1, 0, on_connecting, g);
 	evtimer_assign(&g->timer, b->base, on_timeout, g);

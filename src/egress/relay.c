@@ -19,6 +19,7 @@
 #include "egress/bucket.h"
 #include "egress/clock.h"
 #include "egress/pipes.h"
+#include "egress/socket.h"
 
 #define TURN ((size_t)1 << 20)         /* bytes that one direction moves before others have their turn */
 #define SPLICE PIPES_LARGE             /* that are moved at once: more of them do not stay in the processor's caches until they are read */
@@ -300,19 +301,12 @@ static void run(struct relay *r)
 		evtimer_add(&r->again, &at_once);
 }
 
-static bool has_failed(int fd)
-{
-	int failure = 0;
-	socklen_t len = sizeof(failure);
-	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) < 0 || failure != 0;
-}
-
 static void on_edge(struct relay *r, struct side *s, const struct flow *from, short what)
 {
 	s->readable |= (what & EV_READ) != 0;
 	s->writable |= (what & EV_WRITE) != 0;
 	/* a side that has ended is not read any more, and if nothing is sent to it either, only this tells that it is gone */
-	if (from->ended && has_failed(s->fd))
+	if (from->ended && socket_failure(s->fd))
 		r->over(r->over_arg, RELAY_RESET);
 	else
 		run(r);
@@ -417,8 +411,8 @@ struct relay *relay_start(struct relays *s, const struct relay_spec *spec)
 	r->flows[RELAY_UP].waits = r->answered = spec->check != NULL; /* what is there is shown to it first: it may wait */
 	*spec->first = (struct buf){0};
 	count_memory(r, &r->flows[RELAY_UP]);
-	relay_reset_unless_closed(spec->client);
-	relay_reset_unless_closed(spec->server);
+	socket_reset_unless_closed(spec->client);
+	socket_reset_unless_closed(spec->server);
 	watch(r, &r->client, spec->client, on_client);
 	watch(r, &r->server, spec->server, on_server);
 	evtimer_assign(&r->idle, s->base, on_idle, r);
@@ -431,24 +425,6 @@ struct relay *relay_start(struct relays *s, const struct relay_spec *spec)
 uint64_t relay_bytes(const struct relay *r, enum relay_way way)
 {
 	return r->flows[way].bytes;
-}
-
-void relay_reset_unless_closed(int fd)
-{
-	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-}
-
-void relay_close_socket(int fd, bool reset)
-{
-	const struct linger regular = {.l_onoff = 0, .l_linger = 0};
-	if (fd < 0)
-		return;
-	if (reset)
-		relay_reset_unless_closed(fd);
-	else
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &regular, sizeof(regular));
-	close(fd);
 }
 
 void relay_free(struct relay *r, bool reset)
@@ -465,7 +441,7 @@ void relay_free(struct relay *r, bool reset)
 		buf_free(&r->flows[i].held);
 		count_memory(r, &r->flows[i]);
 	}
-	relay_close_socket(r->client.fd, reset);
-	relay_close_socket(r->server.fd, reset);
+	socket_close(r->client.fd, reset);
+	socket_close(r->server.fd, reset);
 	free(r);
 }

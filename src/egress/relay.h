@@ -65,9 +65,4 @@ uint64_t relay_bytes(const struct relay *r, enum relay_way way);
 /* Closes both sockets; reset: so that both sides see that it was not the regular end. */
 void relay_free(struct relay *r, bool reset);
 
-/* If this process is killed, the other side gets a reset: what was cut off must not look as if it were whole. */
-void relay_reset_unless_closed(int fd);
-/* Closes a connection, -1: none; reset: so that the other side gets a reset. */
-void relay_close_socket(int fd, bool reset);
-
 #endif

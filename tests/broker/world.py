@@ -237,6 +237,10 @@ class Broker:
     def close(self):
         """As the library does: no more to say, and all events are read."""
         self.socket.shutdown(socket.SHUT_WR)
+        return self.release()
+
+    def release(self):
+        """Waits for its end; its ports are free then."""
         self.thread.join(60)
         code = self.process.wait(60)
         self.socket.close()

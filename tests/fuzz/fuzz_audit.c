@@ -15,16 +15,9 @@
 #include "audit/seal.h"
 #include "base/util.h"
 #include "fuzz_seeds.h"
+#include "must.h"
 
 enum kind { KIND_LINE, KIND_EVENT, KIND_REDACT, KIND_SEAL, KIND_COUNT };
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
 
 /* ---- lines ------------------------------------------------------------------------------------------------------------------- */
 

@@ -21,6 +21,7 @@
 #include "egress/http.h"
 #include "egress/rewrite.h"
 #include "fuzz_seeds.h"
+#include "must.h"
 
 #define NAME "a.example"
 #define VALUE "abcabcabd~abc" /* begins like itself, and ends so */
@@ -28,14 +29,6 @@
 #define LINE2 "X-Key: " VALUE "\r\n"
 
 enum kind { KIND_REQUESTS, KIND_ANSWERS, KIND_COUNT };
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
 
 static struct cordon_policy policy;
 static struct keyring keys;

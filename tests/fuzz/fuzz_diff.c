@@ -12,14 +12,7 @@
 #include "base/util.h"
 #include "fuzz_seeds.h"
 #include "layers/diff_parts.h"
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
+#include "must.h"
 
 static void check_plain(const char *a, size_t a_len, const char *b, size_t b_len, unsigned context)
 {

@@ -14,14 +14,7 @@
 #include "egress/names.h"
 #include "fuzz_seeds.h"
 #include "policy/host.h"
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
+#include "must.h"
 
 #define NAME_NUMBER 0x1234
 #define NAME "api.example.com"

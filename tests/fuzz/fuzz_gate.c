@@ -16,14 +16,7 @@
 #include "gate/index.h"
 #include "gate/pack.h"
 #include "gate/plain.h"
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
+#include "must.h"
 
 enum { KIND_ARGV = GATE_LANGUAGES, KIND_PACK, KIND_ALL };
 

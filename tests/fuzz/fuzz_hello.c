@@ -14,18 +14,11 @@
 #include "base/util.h"
 #include "egress/hello.h"
 #include "fuzz_seeds.h"
+#include "must.h"
 
 #define NAME "api.example.com"
 
 enum kind { KIND_RECORDS, KIND_EXTENSIONS, KIND_ANSWER, KIND_COUNT };
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
 
 /* Extensions that passed: one name, the right one, and nothing hidden. */
 static void read_extensions(const unsigned char *p, size_t len)

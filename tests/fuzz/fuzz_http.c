@@ -14,18 +14,11 @@
 #include "base/util.h"
 #include "egress/http.h"
 #include "fuzz_seeds.h"
+#include "must.h"
 
 #define NAME "a.example"
 
 enum kind { KIND_REQUESTS, KIND_BOTH, KIND_COUNT };
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
 
 /* ---- another reader ------------------------------------------------------------------------------------------------------------ */
 

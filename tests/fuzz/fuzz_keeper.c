@@ -12,16 +12,9 @@
 #include "fuzz_seeds.h"
 #include "keeper/ops.h"
 #include "keeper/protocol.h"
+#include "must.h"
 
 enum kind { KIND_REQUEST, KIND_REPLY, KIND_RESULT, KIND_COUNT };
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
 
 static void must_be_same(const struct buf *again, const void *data, size_t size)
 {

@@ -14,14 +14,7 @@
 #include "policy/match.h"
 #include "policy/print.h"
 #include "policy/profiles.h"
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
+#include "must.h"
 
 static void must_be_a_line(const char *text)
 {

@@ -13,16 +13,9 @@
 #include "base/util.h"
 #include "fuzz_seeds.h"
 #include "policy/policy.h"
+#include "must.h"
 
 enum kind { KIND_UNITS, KIND_POLICY, KIND_COUNT };
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
 
 static void must_explain(const struct cordon_error *err)
 {

@@ -23,16 +23,9 @@
 #include "sandbox/spec.h"
 #include "sandbox/trace.h"
 #include "sandbox/wire.h"
+#include "must.h"
 
 enum kind { KIND_SPEC, KIND_EXEC, KIND_ERROR, KIND_MESSAGE, KIND_TRACE, KIND_COUNT };
-
-#define MUST(condition)                                                      \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "broken promise: %s\n", #condition); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
 
 static volatile size_t sink; /* so that reads are not optimised away */
 
