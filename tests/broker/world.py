@@ -141,10 +141,10 @@ class Broker:
     """The library's side: starts a broker, hands it its sockets, collects its events in a thread."""
 
     def __init__(self, world, program, rules, ports=(80, 443), hosts="", proxy=None, connections=0, bandwidth=0, deny=(), ipv6=True, inherited=(),
-                 secrets=(), trust=None, authority=(None, None), sockets=()):  # fmt: skip
+                 secrets=(), trust=None, authority=(None, None), sockets=(), tries=2):  # fmt: skip
         self.directory = tempfile.TemporaryDirectory()
         resolv, hosts_file = os.path.join(self.directory.name, "resolv.conf"), os.path.join(self.directory.name, "hosts")
-        open(resolv, "w").write("nameserver 127.0.0.1\noptions timeout:1 attempts:2\n")
+        open(resolv, "w").write(f"nameserver 127.0.0.1\noptions timeout:1 attempts:{tries}\n")
         open(hosts_file, "w").write(hosts)
         self.sockets = airlock_sockets(ports, ipv6) + list(sockets)
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
