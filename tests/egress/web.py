@@ -159,6 +159,10 @@ def key(w, conn, r, path, query):
     reply(conn, "200 OK", b"by " + (b"TLS" if getattr(conn, "asked_for", None) else b"plain HTTP") + told + b"\n", more="X-Told: " + given["authorization"] + "\r\n" if told else "")
 
 
+def say(w, conn, r, path, query):
+    reply(conn, "200 OK", query.encode())
+
+
 def big(w, conn, r, path, query):
     size = int(query)
     conn.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode())
@@ -278,5 +282,5 @@ def git(w, conn, r, path, query):
     conn.sendall((f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n" + "".join(l + "\r\n" for l in fields) + "\r\n").encode() + body)
 
 
-PAGES = [("/key", key), ("/echo", echoed), ("/by-length", hello), ("/big", big), ("/gate", gate), ("/stuck", stuck), ("/upgrade", upgrade), ("/simple", simple), ("/files/", wheel_file),
+PAGES = [("/key", key), ("/say", say), ("/echo", echoed), ("/by-length", hello), ("/big", big), ("/gate", gate), ("/stuck", stuck), ("/upgrade", upgrade), ("/simple", simple), ("/files/", wheel_file),
          ("/left-foot", npm), ("/project.git", git), ("/", hello)]
