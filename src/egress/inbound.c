@@ -278,8 +278,11 @@ static void close_list(struct guest_list *list)
 {
 	struct guest *g;
 	while ((g = TAILQ_FIRST(list))) {
+		const struct broker_event never = event_of(g, BROKER_FAILED, "the sandbox ended before it was let in");
 		if (g->relay)
 			tell_closed(g, "the sandbox ended");
+		else
+			report(g->inbound->broker->reporter, &never);
 		guest_free(g, true);
 	}
 }

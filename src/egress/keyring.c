@@ -30,15 +30,6 @@ void keyring_clear(struct keyring *k)
 	*k = (struct keyring){0};
 }
 
-/* A line break in it would be a header of its own, or another request. */
-static bool fits_header(const struct secret *s)
-{
-	for (size_t i = 0; i < s->len; i++)
-		if (((unsigned char)s->data[i] < 0x20 && s->data[i] != '\t') || s->data[i] == 0x7f)
-			return false;
-	return true;
-}
-
 int keyring_read(struct keyring *k, int fd, struct cordon_error *err)
 {
 	if (k->given == k->count)
@@ -46,11 +37,8 @@ int keyring_read(struct keyring *k, int fd, struct cordon_error *err)
 	struct key *key = &k->keys[k->given];
 	if (secret_read(&key->value, fd, key->rule->from, err) < 0)
 		return -1;
-	if (key->value.len > KEYRING_VALUE_MAX)
-		return err_set(err, CORDON_ERR_INPUT, "%s is too long for a header: it has more than %zu KB", key->rule->from,
-		               KEYRING_VALUE_MAX >> 10);
-	if (!fits_header(&key->value))
-		return err_set(err, CORDON_ERR_INPUT, "%s has a control character, and cannot be part of a header", key->rule->from);
+	if (secret_check_header(&key->value, err) < 0)
+		return err_wrap(err, "%s", key->rule->from);
 	k->given++;
 	return 0;
 }

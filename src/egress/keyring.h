@@ -18,8 +18,7 @@
 
 #define KEYRING_MAX MASK_MOST
 #define KEYRING_WHY 320
-#define KEYRING_PATH_MAX 4096                /* bytes of a path that is held against patterns, which takes time */
-#define KEYRING_VALUE_MAX ((size_t)16 << 10) /* bytes of a value: no server takes a longer header */
+#define KEYRING_PATH_MAX 4096 /* bytes of a path that is held against patterns, which takes time */
 
 struct key {
 	const struct policy_secret *rule;

@@ -23,21 +23,6 @@ static int from_env(const char *home, const char *name, struct secret *out, stru
 	return err_hint(err, "export it where cordon is started; or keep it with cordon secret set, and write from: store:NAME");
 }
 
-/* What RFC 9110 5.5 calls a field value, in any encoding. */
-static int check_header(const struct secret *s, struct cordon_error *err)
-{
-	for (size_t i = 0; i < s->len; i++) {
-		unsigned char c = (unsigned char)s->data[i];
-
-		if ((c >= ' ' && c != 0x7f) || c == '\t')
-			continue;
-		err_set(err, CORDON_ERR_INPUT, "it has %s in it, and cannot be sent in a header",
-		        c == '\n' || c == '\r' ? "a line break" : "a control character");
-		return err_hint(err, "a header takes one line: set the secret again without the rest");
-	}
-	return 0;
-}
-
 int secrets_resolve(const char *home, const struct policy_secret *rule, struct secret *out, struct cordon_error *err)
 {
 	static const struct {
@@ -51,7 +36,7 @@ int secrets_resolve(const char *home, const struct policy_secret *rule, struct s
 
 		if (strncmp(rule->from, places[i].prefix, len) != 0)
 			continue;
-		if (places[i].get(home, rule->from + len, out, err) == 0 && check_header(out, err) == 0)
+		if (places[i].get(home, rule->from + len, out, err) == 0 && secret_check_header(out, err) == 0)
 			return 0;
 		secret_wipe(out);
 		return err_wrap(err, "secret %s for %s", rule->from, rule->hosts.count ? rule->hosts.items[0] : "no host");

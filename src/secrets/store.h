@@ -26,6 +26,7 @@
 #define SECRETS_DIR "secrets"
 #define SECRETS_HEADER 50
 #define SECRET_VALUE_MAX 65536
+#define SECRET_HEADER_MAX 16384 /* of one that is sent in a header: servers take no more */
 
 /* ---- values ------------------------------------------------------------------------------------------------------------------- */
 
@@ -49,6 +50,9 @@ int secret_read(struct secret *s, int fd, const char *what, struct cordon_error 
 int secret_copy(struct secret *s, const char *text, const char *what, struct cordon_error *err);
 /* Whether it is a value; `what` as before. */
 int secret_check(const struct secret *s, const char *what, struct cordon_error *err);
+
+/* Whether it can be part of a header: it is not too long, and line breaks and other control characters would be a second header, or another request. */
+int secret_check_header(const struct secret *s, struct cordon_error *err);
 
 /* ---- the store ---------------------------------------------------------------------------------------------------------------- */
 

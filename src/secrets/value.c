@@ -90,3 +90,20 @@ int secret_copy(struct secret *s, const char *text, const char *what, struct cor
 	secret_wipe(s);
 	return -1;
 }
+
+/* What RFC 9110 5.5 calls a field value, in any encoding. */
+int secret_check_header(const struct secret *s, struct cordon_error *err)
+{
+	if (s->len > SECRET_HEADER_MAX)
+		return err_set(err, CORDON_ERR_INPUT, "it is too long for a header: it has more than %d KB", SECRET_HEADER_MAX >> 10);
+	for (size_t i = 0; i < s->len; i++) {
+		unsigned char c = (unsigned char)s->data[i];
+
+		if ((c >= ' ' && c != 0x7f) || c == '\t')
+			continue;
+		err_set(err, CORDON_ERR_INPUT, "it has %s in it, and cannot be sent in a header",
+		        c == '\n' || c == '\r' ? "a line break" : "a control character");
+		return err_hint(err, "a header takes one line: set the secret again without the rest");
+	}
+	return 0;
+}

@@ -468,7 +468,7 @@ def test_what_cannot_be_used_is_an_error(w):
         ({"trust": w.pki.path("nothing")}, b"no certificates can be read"),
         ({"trust": w.pki.path("root.key")}, b"no certificates can be read"),
         ({"trust": w.pki.trust, "authority": ("x", "y")}, b"own certificate cannot be read"),
-        ({"trust": w.pki.trust, "secrets": [(RULE, "a\rb")]}, b"control character"),
+        ({"trust": w.pki.trust, "secrets": [(RULE, "a\rb")]}, b"line break"),
         ({"trust": w.pki.trust, "secrets": [(RULE, "")]}, b"empty"),
         ({"trust": w.pki.trust, "secrets": [(RULE, "a" * 16385)]}, b"too long for a header"),
         ({"trust": w.pki.trust, "secrets": [(RULE + ";header=Host", VALUE)]}, b"cannot carry a secret"),

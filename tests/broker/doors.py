@@ -153,6 +153,15 @@ def test_a_server_inside_that_does_not_accept_holds_nobody_up(w):
         g.close()
 
 
+def test_who_was_not_let_in_yet_at_the_end_is_on_record(w):
+    with listener(INSIDE_PORT, 0) as server, socket.create_connection(server.getsockname()), Doored(w) as d:
+        g = d.guest()
+        eventually("it connects", lambda: any(state_of(s) == SYN_SENT for s in d.kept))
+        d.broker.socket.shutdown(socket.SHUT_WR)
+        assert "before it was let in" in d.broker.wait_event(kind="failed")["reason"]
+        assert is_reset(g)
+
+
 def test_who_comes_in_does_not_keep_the_sandbox_from_going_out(w):
     with Doored(w, [RAW, WEB], ports=(80, 2222), connections=8) as d, listener(INSIDE_PORT) as server, Server(w.net, 2222, banner):
         guests = [d.guest() for _ in range(5)]

@@ -320,10 +320,10 @@ static void test_a_value_that_no_header_holds(void **state)
 	struct cordon_policy policy;
 	struct keyring keys;
 	struct cordon_error err = {0};
-	char *value = malloc(KEYRING_VALUE_MAX + 1);
+	char *value = malloc(SECRET_HEADER_MAX + 1);
 
 	assert_non_null(value);
-	memset(value, 'a', KEYRING_VALUE_MAX + 1);
+	memset(value, 'a', SECRET_HEADER_MAX + 1);
 	assert_int_equal(policy_init(&policy, &err), 0);
 	assert_int_equal(policy_set(&policy, "secrets", RULE, &err), 0);
 	for (size_t more = 0; more <= 1; more++) {
@@ -331,13 +331,13 @@ static void test_a_value_that_no_header_holds(void **state)
 
 		assert_int_equal(keyring_init(&keys, &policy, &err), 0);
 		assert_int_equal(pipe2(pipe, O_CLOEXEC), 0);
-		assert_int_equal(write(pipe[1], value, KEYRING_VALUE_MAX + more), KEYRING_VALUE_MAX + more);
+		assert_int_equal(write(pipe[1], value, SECRET_HEADER_MAX + more), SECRET_HEADER_MAX + more);
 		close(pipe[1]);
 		assert_int_equal(keyring_read(&keys, pipe[0], &err), more ? -1 : 0);
 		close(pipe[0]);
 		keyring_clear(&keys);
 	}
-	assert_non_null(strstr(err.message, "env:KEY is too long for a header"));
+	assert_non_null(strstr(err.message, "env:KEY: it is too long for a header"));
 	policy_clear(&policy);
 	free(value);
 }
