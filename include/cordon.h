@@ -142,6 +142,32 @@ CORDON_API int cordon_sandbox_create(struct cordon *ctx, const struct cordon_pol
 CORDON_API const char *cordon_sandbox_id(const struct cordon_sandbox *sandbox);
 CORDON_API void cordon_sandbox_destroy(struct cordon_sandbox *sandbox);
 
+/* ---- the pool ---------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Sandboxes are made ahead: who makes two alike within half a minute finds the next ones parked, as many as the rate of requests asks for, and cordon_sandbox_create() then
+ * takes about none of the time that it takes otherwise. A parked sandbox is used once. Nothing else is different: where no parked one fits there is a cold start.
+ */
+
+/*
+ * Keeps at least `count` sandboxes of this kind parked from now on (0: as the rate asks for), and waits until they are. language: with an interpreter of it ready
+ * ("python"), for execs that have a language and no argv; NULL: none, until such an exec is seen.
+ */
+CORDON_API int cordon_warm(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
+                           const char *language, unsigned count, struct cordon_error *err);
+
+/* At most so many sandboxes, and so many bytes of memory, are parked (default: 64, and a sixteenth of the machine's). 0: none. */
+CORDON_API void cordon_pool_limit(struct cordon *ctx, unsigned sandboxes, uint64_t bytes);
+
+struct cordon_pool_info {
+	size_t size;           /* sizeof(struct cordon_pool_info) */
+	unsigned parked;       /* now */
+	uint64_t bytes;        /* of memory, that they need */
+	uint64_t hits, misses; /* requests that found one, and that found none */
+	uint64_t discarded;    /* that were never used */
+};
+CORDON_API int cordon_pool_info(struct cordon *ctx, struct cordon_pool_info *out, struct cordon_error *err);
+
 /* ---- sandboxes that live on -------------------------------------------------------------------------------------------------- */
 
 /*

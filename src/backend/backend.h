@@ -6,6 +6,7 @@
 #ifndef CORDON_BACKEND_BACKEND_H
 #define CORDON_BACKEND_BACKEND_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "cordon.h"
@@ -20,6 +21,8 @@ struct backend_sandbox {
 	int fds[CREATED_FD_COUNT]; /* pidfd and usage descriptors, -1: none */
 	int seed;                  /* the host directory that the workspace started from, -1: none */
 	bool ready;                /* set-up is known to have succeeded */
+	bool parked;               /* set before start(): it is made ahead, and nothing watches it until unpark() */
+	atomic_bool remounted;     /* its layers were exchanged since the last exec */
 	struct airlock airlock;    /* the sockets that lead out of it, once it is ready */
 	const char *authority; /* set before start(): a certificate that programs inside are to believe (PEM), the caller's; NULL: none */
 	int trees[2];          /* /app and /home/user of one that was started with layers, as it sees them; -1: none */
@@ -53,6 +56,8 @@ struct backend {
 	/* Stops everything inside for a moment, or lets it go on. */
 	int (*freeze)(struct cordon *ctx, struct backend_sandbox *s, bool frozen, struct cordon_error *err);
 	int (*ready)(struct backend_sandbox *s, struct cordon_error *err);
+	/* One that was made ahead is put to use. Does not wait. */
+	int (*unpark)(struct cordon *ctx, struct backend_sandbox *s, struct cordon_error *err);
 	int (*exec)(struct backend_sandbox *s, const struct backend_exec *e, struct cordon_error *err);
 	/* Gives init the socket by which the broker asks for sockets (sandbox/init_door.c), in place of an earlier one. Does not wait. */
 	int (*door)(struct backend_sandbox *s, int sock, struct cordon_error *err);

@@ -402,12 +402,13 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 #ifdef CORDON_TEST_HOOKS
 	d.spec.weaken = weakened();
 #endif
-	*out = (struct backend_sandbox){.control = -1, .seed = -1, .authority = out->authority, .trees = {-1, -1}};
+	*out = (struct backend_sandbox){.control = -1, .seed = -1, .parked = out->parked, .authority = out->authority, .trees = {-1, -1}};
 	memset(out->fds, -1, sizeof(out->fds));
 	if (o->workspace)
 		out->seed = open(o->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	id_new(out->id);
 	d.spec.id = out->id;
+	d.spec.flags |= out->parked ? SPEC_PARKED : 0;
 	if (o->image && strcmp(o->image, "host") != 0) {
 		err_set(err, CORDON_ERR_INPUT, "there is no image '%.60s'", o->image);
 		err_hint(err, "this version has one image: host");
@@ -450,10 +451,20 @@ static int process_relayer(struct cordon *ctx, const struct cordon_policy *polic
 		r = draft_rules(&d, ctx, policy, o, err);
 	if (r == 0 && d.plan.op_count > 0) {
 		sandbox_spec_encode(&d.spec, &body);
+		atomic_store(&s->remounted, true);
 		r = ask(ctx, WIRE_RELAYER, &body, s, err);
 	}
 	draft_free(&d);
 	return r;
+}
+
+static int process_unpark(struct cordon *ctx, struct backend_sandbox *s, struct cordon_error *err)
+{
+	_cleanup_buf_ struct buf body = {0};
+	struct freeze_msg m = {0};
+	memcpy(m.id, s->id, sizeof(m.id));
+	buf_add(&body, &m, sizeof(m));
+	return wire_send(ctx->requests, WIRE_UNPARK, &body, NULL, 0, err);
 }
 
 /* Without a cgroup to freeze, init stops what it can; what starts another program meanwhile is not stopped. */
@@ -530,6 +541,7 @@ const struct backend backend_process = {
 	.relayer = process_relayer,
 	.freeze = process_freeze,
 	.ready = process_ready,
+	.unpark = process_unpark,
 	.exec = process_exec,
 	.door = process_door,
 	.signal = process_signal,

@@ -453,7 +453,7 @@ void doctor_open(struct doctor *d)
 	struct trial t;
 
 	*d = (struct doctor){.limits = {.v2_fd = -1}};
-	if (cordon_open(&d->ctx, &d->ctx_error) < 0)
+	if (context_open_once(&d->ctx, &d->ctx_error) < 0)
 		d->ctx = NULL;
 	if (idmap_pool_open(&d->ids, &d->ids_error) < 0)
 		d->ids.mode = IDMAP_SELF;

@@ -19,6 +19,7 @@
 #include "lib/exec.h"
 #include "lib/gate.h"
 #include "lib/publish.h"
+#include "lib/context.h"
 
 struct run {
 	struct run_options o;
@@ -218,7 +219,7 @@ static int start(struct run *r, struct cordon_error *err)
 	if (o->tty && !getenv("TERM") && !run_env_given(o, "TERM") && strlist_add(&r->program.env, "TERM=xterm", err) < 0)
 		return -1;
 	/* The launcher is started before signals are blocked, so that it does not inherit our mask. */
-	if (cordon_open(&r->ctx, err) < 0 || run_io_begin(&r->io, mode, feed, o->tty, err) < 0 || make_sandbox(r, err) < 0)
+	if (context_open_once(&r->ctx, err) < 0 || run_io_begin(&r->io, mode, feed, o->tty, err) < 0 || make_sandbox(r, err) < 0)
 		return -1;
 	run_note_copied(o, r->o.keep ? NULL : sandbox_copied(r->sandbox)); /* one that stays is started by the command */
 	options.env = (const char *const *)r->program.env.items;

@@ -21,6 +21,7 @@
 #include "cmd/run_changes.h"
 #include "lib/exec.h"
 #include "lib/gate.h"
+#include "lib/context.h"
 
 #define ORPHAN_MS ((int64_t)24 * 3600 * 1000)
 #define OPTION(member) offsetof(struct try_options, member)
@@ -144,7 +145,7 @@ static int start(struct try *t, struct cordon_error *err)
 
 	if (t->tty && !getenv("TERM") && strlist_add(&t->program.env, "TERM=xterm", err) < 0)
 		return -1;
-	if (cordon_open(&t->ctx, err) < 0 ||
+	if (context_open_once(&t->ctx, err) < 0 ||
 	    run_io_begin(&t->io, t->o.run.json ? RUN_OUTPUT_NONE : RUN_OUTPUT_LIVE, feed, t->tty, err) < 0 ||
 	    sandbox_open(t->ctx, t->id, "try", &t->sandbox, err) < 0)
 		return -1;

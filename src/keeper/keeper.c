@@ -31,6 +31,7 @@
 
 #include "base/util.h"
 #include "cmd/cmd.h"
+#include "lib/context.h"
 
 #define BIRTH_FD 3    /* the socket to whoever started us */
 #define IDLE_MS 60000 /* where the record does not say */
@@ -273,7 +274,7 @@ static int open_all(struct keeper *k, const char *id, struct cordon_error *err)
 {
 	char who[64];
 	snprintf(who, sizeof(who), "keeper %d", (int)getpid());
-	if (cordon_open(&k->ctx, err) < 0 || sandbox_open(k->ctx, id, who, &k->sandbox, err) < 0)
+	if (context_open_once(&k->ctx, err) < 0 || sandbox_open(k->ctx, id, who, &k->sandbox, err) < 0)
 		return -1;
 	struct live *l = k->sandbox->live;
 	memcpy(k->id, l->box.id, sizeof(k->id));

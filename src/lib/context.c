@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "lib/gate.h"
 #include "lib/launch.h"
+#include "lib/pool.h"
 
 const char *cordon_version(void)
 {
@@ -78,17 +79,29 @@ int cordon_open(struct cordon **out, struct cordon_error *err)
 {
 	if (context_open_bare(out, err) < 0)
 		return -1;
-	if (start_launcher(*out, err) == 0)
+	if (start_launcher(*out, err) == 0) {
+		(*out)->pool = pool_new(*out); /* without one all is slower, and nothing else */
 		return 0;
+	}
 	cordon_close(*out);
 	*out = NULL;
 	return -1;
+}
+
+int context_open_once(struct cordon **out, struct cordon_error *err)
+{
+	if (cordon_open(out, err) < 0)
+		return -1;
+	if (!getenv("CORDON_POOL"))
+		cordon_pool_limit(*out, 0, 0);
+	return 0;
 }
 
 void cordon_release(struct cordon *c)
 {
 	if (!c)
 		return;
+	pool_free(c->pool);
 	cleanup_fd(&c->requests); /* the launcher sees the end of file, cleans up and exits */
 	gate_end(c);
 	audit_close(c->audit);

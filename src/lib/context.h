@@ -19,11 +19,15 @@ struct cordon {
 	pid_t gate_pid;
 	bool gate_open;         /* it has read its rules */
 	struct buf gate_config; /* … which were these */
+	struct pool *pool;      /* NULL: none, see lib/pool.h */
 	struct audit *audit;    /* by the lock; NULL: not opened yet, see events_log() */
 };
 
 /* Without a launcher: no sandboxes, but an audit and a gate. To be closed with cordon_close(). */
 int context_open_bare(struct cordon **out, struct cordon_error *err);
+
+/* As cordon_open(), for a program that makes one sandbox and ends: nothing is made ahead unless CORDON_POOL asks for it. */
+int context_open_once(struct cordon **out, struct cordon_error *err);
 
 /* $CORDON_HOME, or where it is by default. To be released with free(). */
 char *context_find_home(struct cordon_error *err);

@@ -138,6 +138,8 @@ static int start(struct cordon_exec *e, const struct cordon_exec_options *o, str
 	if (!o->argv || !o->argv[0])
 		return err_set(err, CORDON_ERR_INPUT, "no command given");
 	spec.tracked = e->sandbox->live != NULL;
+	spec.more = atomic_fetch_add(&e->sandbox->execs, 1) > 0 || e->sandbox->live;
+	spec.remounted = atomic_exchange(&e->sandbox->state.remounted, false);
 	if (spec.cwd[0] != '/')
 		return err_set(err, CORDON_ERR_INPUT, "working directory '%.200s' is not an absolute path inside the sandbox", spec.cwd);
 	if (make_channels(e, t, err) < 0 || policy_environment(&e->sandbox->policy, environ, o->env, &env, err) < 0)

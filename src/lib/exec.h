@@ -27,7 +27,9 @@ struct cordon_sandbox {
 	struct cordon_exec *alone; /* the exec that has its transaction now */
 	_Atomic(struct egress *)
 		egress; /* its broker (lib/egress.h); NULL: there was none so far. Not by the lock: whoever ends a sandbox may have that */
-	int64_t birth_ns; /* CLOCK_REALTIME when it was made */
+	atomic_uint execs; /* that were started in it */
+	int64_t birth_ns;  /* CLOCK_REALTIME when it was made */
+	unsigned kind;    /* of the pool that it came from; 0: none */
 	atomic_uint refs; /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
 };
 
@@ -41,6 +43,10 @@ int sandbox_open(struct cordon *ctx, const char *what, const char *who, struct c
 const char *sandbox_copied(const struct cordon_sandbox *s);
 /* Ends a live one and seals what it holds; what cordon_sandbox_destroy() does without telling how it went. */
 int sandbox_stop(struct cordon_sandbox *s, struct cordon_error *err);
+
+/* Asks for one that is to be parked (lib/pool.h); sandbox_ready() waits for it. */
+int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, struct cordon_sandbox **out,
+                 struct cordon_error *err);
 
 /* Waits for a lazily created sandbox; the same answer for every caller. */
 int sandbox_ready(struct cordon_sandbox *s, struct cordon_error *err);

@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "lib/egress.h"
 #include "lib/exec.h"
+#include "lib/pool.h"
 
 /* Its workspace as an overlay, or where that is refused as a copy; one without a workspace needs neither. */
 static int start_scratch(struct cordon_sandbox *s, const struct cordon_sandbox_options *o, struct cordon_error *err)
@@ -17,10 +18,12 @@ static int start_scratch(struct cordon_sandbox *s, const struct cordon_sandbox_o
 	enum live_choice choice;
 	if (live_copy_choice(&choice, err) < 0)
 		return -1;
+	if (s->state.parked && choice == CHOICE_COPY && o->workspace)
+		return err_set(err, CORDON_ERR_INPUT, "a full copy of a workspace cannot be parked");
 	if (!o->workspace || choice != CHOICE_COPY) {
 		if (s->backend->start(s->ctx, &s->policy, o, NULL, &s->state, err) < 0)
 			return -1;
-		if (!o->workspace && (o->flags & CORDON_SANDBOX_LAZY))
+		if (s->state.parked || (!o->workspace && (o->flags & CORDON_SANDBOX_LAZY)))
 			return 0;
 		if (sandbox_ready(s, &why) == 0)
 			return 0;
@@ -44,19 +47,16 @@ static void no_state(struct backend_sandbox *s)
 	memset(s->fds, -1, sizeof(s->fds));
 }
 
-int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
-                          struct cordon_sandbox **out, struct cordon_error *err)
+static int make(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, bool parked,
+                struct cordon_sandbox **out, struct cordon_error *err)
 {
-	static const struct cordon_sandbox_options defaults = {.size = sizeof(defaults)};
-	const struct cordon_sandbox_options *o = options ? options : &defaults;
-	if (o->size != sizeof(*o))
-		return err_set(err, CORDON_ERR_INPUT, "cordon_sandbox_options.size is not set, or the header is of another version");
 	struct cordon_sandbox *s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_sys(err, "cannot create a sandbox");
 	s->ctx = ctx;
 	atomic_init(&s->refs, 1);
 	no_state(&s->state);
+	s->state.parked = parked;
 	s->birth_ns = live_clock_ns();
 	s->backend = backend_find(o->backend, err);
 	if (!s->backend || policy_check_enforced(policy, err) < 0 || policy_copy(&s->policy, policy, err) < 0) {
@@ -64,10 +64,43 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 		return -1;
 	}
 	pthread_mutex_init(&s->lock, NULL);
-	egress_prepare(s);
+	if (!parked)
+		egress_prepare(s);
 	if (egress_authority(s, &s->state.authority, err) < 0 || start_scratch(s, o, err) < 0) {
 		cordon_sandbox_destroy(s);
 		return -1;
+	}
+	*out = s;
+	return 0;
+}
+
+int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
+                 struct cordon_sandbox **out, struct cordon_error *err)
+{
+	return make(ctx, policy, o, true, out, err);
+}
+
+/* From now on it is as if it had just been made. */
+static int unpark(struct cordon_sandbox *s)
+{
+	s->birth_ns = live_clock_ns();
+	egress_prepare(s);
+	return s->backend->unpark(s->ctx, &s->state, NULL);
+}
+
+int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
+                          struct cordon_sandbox **out, struct cordon_error *err)
+{
+	static const struct cordon_sandbox_options defaults = {.size = sizeof(defaults)};
+	const struct cordon_sandbox_options *o = options ? options : &defaults;
+	if (o->size != sizeof(*o))
+		return err_set(err, CORDON_ERR_INPUT, "cordon_sandbox_options.size is not set, or the header is of another version");
+	struct cordon_sandbox *s = pool_take(ctx->pool, policy, o);
+	if (!s)
+		return make(ctx, policy, o, false, out, err);
+	if (unpark(s) < 0) { /* the launcher is gone, which the other way will tell */
+		cordon_sandbox_destroy(s);
+		return make(ctx, policy, o, false, out, err);
 	}
 	*out = s;
 	return 0;

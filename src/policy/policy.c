@@ -284,6 +284,35 @@ static int copy_list(struct cordon_policy *to, const struct cordon_policy *from,
 }
 
 /* `to` is overwritten, so it need not be initialised; it is empty after a failure. */
+static bool equal_texts(const struct strlist *a, const struct strlist *b)
+{
+	bool same = a->count == b->count;
+	for (size_t i = 0; same && i < a->count; i++)
+		same = strcmp(a->items[i], b->items[i]) == 0;
+	return same;
+}
+
+bool policy_equal(const struct cordon_policy *a, const struct cordon_policy *b)
+{
+	struct cordon_policy x = *a, y = *b; /* what is left when the lists are taken out is numbers */
+	for (size_t i = 0; i < policy_key_count; i++) {
+		const struct policy_key *key = &policy_keys[i];
+		if (is_text_list(key)) {
+			if (!equal_texts(field(&x, key), field(&y, key)))
+				return false;
+			memset(field(&x, key), 0, sizeof(struct strlist));
+			memset(field(&y, key), 0, sizeof(struct strlist));
+		} else if (key->type == POLICY_MAPS) {
+			const struct maplist *one = field(&x, key), *other = field(&y, key);
+			if ((one->count || other->count) && policy_same(a, b, key, NULL) != 1)
+				return false;
+			memset(field(&x, key), 0, sizeof(struct maplist));
+			memset(field(&y, key), 0, sizeof(struct maplist));
+		}
+	}
+	return memcmp(&x, &y, sizeof(x)) == 0;
+}
+
 int policy_copy(struct cordon_policy *to, const struct cordon_policy *from, struct cordon_error *err)
 {
 	*to = *from;

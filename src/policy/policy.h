@@ -209,6 +209,8 @@ bool policy_is_default(const struct cordon_policy *p, const struct policy_key *k
 int policy_key_settings(const struct cordon_policy *p, const struct policy_key *key, struct strlist *out, struct cordon_error *err);
 /* 1: both have the same value, 0: they have not, -1: out of memory. */
 int policy_same(const struct cordon_policy *a, const struct cordon_policy *b, const struct policy_key *key, struct cordon_error *err);
+/* Whether they say the same in every key. Quick: asked for each sandbox that is made. May say no where they only look different. */
+bool policy_equal(const struct cordon_policy *a, const struct cordon_policy *b);
 /* What turns `base` into `p`, as "KEY=VALUE" in the order in which it must be set; added to `out`. */
 int policy_settings(const struct cordon_policy *p, const struct cordon_policy *base, struct strlist *out, struct cordon_error *err);
 

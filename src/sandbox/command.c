@@ -65,7 +65,8 @@ static int child_stdio(const struct command *l)
 static int child_limits(const struct command *l)
 {
 	const struct init_config *c = l->config;
-	const struct confine_limits limits = {.files = l->spec->files, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
+	const struct confine_limits limits = {
+		.files = l->spec ? l->spec->files : UINT64_MAX, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
 	return confine_rlimits(&limits);
 }
 
@@ -132,13 +133,28 @@ _Noreturn static void fail(const struct command *l, enum stage stage, int error)
 	_exit(write(l->report, &f, sizeof(f)) == (ssize_t)sizeof(f) ? 127 : 126);
 }
 
-/* All descriptors but the standard ones and the pipe, which exec closes. */
+/* All descriptors but the standard ones, the pipe and where the request comes from; exec closes those two. */
 static int child_descriptors(struct command *l)
 {
-	if (dup3(l->report, 3, O_CLOEXEC) < 0 && l->report != 3)
-		return -errno;
-	l->report = 3;
-	return confine_close_from(4);
+	int keep[] = {0, 1, 2, l->report, l->request};
+	return confine_close_except(keep, ARRAY_SIZE(keep));
+}
+
+/* What was made ahead gets to know what it was made for. The message stays: the spec points into it. */
+static int child_receive(struct command *l, enum stage *stage)
+{
+	static struct wire_msg msg;
+	static struct exec_spec spec;
+	*stage = STAGE_NONE;
+	if (wire_recv(l->request, &msg, NULL) <= 0 || msg.type != WIRE_EXEC || msg.fd_count != 3 ||
+	    exec_spec_decode(msg.body, msg.len, &spec, NULL) < 0)
+		_exit(126); /* init is gone, or wants no more of it */
+	l->spec = &spec;
+	memcpy(l->stdio, msg.fds, sizeof(l->stdio));
+	*stage = STAGE_TERMINAL;
+	int r = child_stdio(l);
+	*stage = r < 0 ? *stage : STAGE_LIMITS;
+	return r < 0 ? r : confine_files(spec.files);
 }
 
 _Noreturn void command_become(struct command *l)
@@ -149,7 +165,7 @@ _Noreturn void command_become(struct command *l)
 
 	if (setsid() < 0)
 		fail(l, STAGE_SESSION, -errno);
-	if ((r = child_stdio(l)) < 0)
+	if (l->spec && (r = child_stdio(l)) < 0)
 		fail(l, STAGE_TERMINAL, r);
 	if ((r = child_limits(l)) < 0)
 		fail(l, STAGE_LIMITS, r);
@@ -157,7 +173,7 @@ _Noreturn void command_become(struct command *l)
 		fail(l, STAGE_USER, r);
 	if ((r = child_capabilities(c)) < 0)
 		fail(l, STAGE_CAPS, r);
-	if (chdir(l->spec->cwd) < 0)
+	if (l->spec && chdir(l->spec->cwd) < 0)
 		fail(l, STAGE_CWD, -errno);
 	umask(022);
 	if (c->landlock_fd >= 0 && (r = landlock_restrict(c->landlock_fd)) < 0)
@@ -170,6 +186,11 @@ _Noreturn void command_become(struct command *l)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (c->seccomp && (r = supervisor_load(c->seccomp, c->flags & SPEC_LIVE, c->flags & SPEC_NO_SUBPROCESS, l->report)) < 0)
 		fail(l, STAGE_SECCOMP, r);
+	enum stage stage;
+	if (!l->spec && ((r = child_receive(l, &stage)) < 0))
+		fail(l, stage, r);
+	if (l->request >= 0 && chdir(l->spec->cwd) < 0)
+		fail(l, STAGE_CWD, -errno);
 	fail(l, STAGE_EXEC, child_exec(l->spec));
 }
 

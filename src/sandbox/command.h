@@ -11,9 +11,10 @@
 
 struct command {
 	const struct init_config *config;
-	const struct exec_spec *spec;
+	const struct exec_spec *spec; /* NULL: yet to come, over `request` */
 	int stdio[3];
-	int tty;    /* slave side, -1: none */
+	int tty;     /* slave side, -1: none */
+	int request; /* of a child that was made ahead (init_spare.c): where spec and stdio come from, when all else is done; -1: they are known */
 	int report; /* a socket that closes on exec: the listener is sent there, and a struct command_failure if something goes wrong */
 };
 

@@ -318,6 +318,7 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	                      .watch_at_ms = UINT64_MAX,
 	                      .limits_gone = true,
 	                      .scratch_gone = true,
+	                      .parked = spec->flags & SPEC_PARKED,
 	                      .disk = spec->disk,
 	                      .memory = spec->memory};
 	if (set_home(host, spec->home, err) < 0 || open_place(host, s->place, true, err) < 0 ||
@@ -366,6 +367,18 @@ void sandbox_kill(const struct sandbox *s)
 		syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
 }
 
+static void schedule_watcher(struct sandbox *s)
+{
+	s->watch_at_ms = clock_ms() + (s->limits.memory == LIMIT_RLIMIT ? WATCH_MEMORY_DELAY_MS : WATCH_DELAY_MS);
+}
+
+void sandbox_unpark(struct sandbox *s)
+{
+	if (s->parked && s->handshake < 0)
+		schedule_watcher(s);
+	s->parked = false;
+}
+
 void sandbox_handshake(struct sandbox *s)
 {
 	_cleanup_msg_ struct wire_msg msg;
@@ -375,7 +388,8 @@ void sandbox_handshake(struct sandbox *s)
 		s->root_fd = wire_take_fd(&msg, 1);
 		s->user_ns = wire_take_fd(&msg, 2);
 		s->mount_ns = wire_take_fd(&msg, 3);
-		s->watch_at_ms = clock_ms() + (s->limits.memory == LIMIT_RLIMIT ? WATCH_MEMORY_DELAY_MS : WATCH_DELAY_MS);
+		if (!s->parked) /* nothing of anybody's runs in it yet, and nobody writes */
+			schedule_watcher(s);
 	} else if (r != 0) { /* out of descriptors: unwatched is not an option, the limits would not hold */
 		sandbox_kill(s);
 	}

@@ -36,7 +36,8 @@ struct sandbox {
 	int pidfd;
 	pid_t watcher;
 	pid_t remover;
-	bool dead; /* init was reaped; what is left are cgroups and scratch */
+	bool parked; /* made ahead and not used yet: there is nothing to watch */
+	bool dead;   /* init was reaped; what is left are cgroups and scratch */
 	bool limits_gone, scratch_gone;
 	int busy;       /* attempts at removing the cgroups so far */
 	int removals;   /* attempts at removing the scratch directory so far */
@@ -62,6 +63,8 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 /* The child has sent what the watcher needs; it is started a few milliseconds from now, if the sandbox still lives. */
 void sandbox_handshake(struct sandbox *s);
 void sandbox_start_watcher(struct sandbox *s);
+/* One that was made ahead is used from now on. */
+void sandbox_unpark(struct sandbox *s);
 void sandbox_kill(const struct sandbox *s);
 
 /* One attempt at removing what an ended sandbox left; true when nothing is left. Large trees are removed by a child process. */

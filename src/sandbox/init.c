@@ -78,6 +78,35 @@ static int open_terminal(const struct init_config *c, const struct exec_spec *s,
 	return steal_fd(&master);
 }
 
+pid_t init_fork_command(const struct init *in, struct command *l, bool tracked, int *report, int *words, struct cordon_error *err)
+{
+	int pair[2], pipe_words[2] = {-1, -1};
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return err_sys(err, "socketpair");
+	if (tracked && pipe2(pipe_words, O_CLOEXEC | O_NONBLOCK) < 0) {
+		close(pair[0]);
+		close(pair[1]);
+		return err_sys(err, "pipe");
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (tracked)
+			reaper_become(pipe_words[1]);
+		l->report = pair[1];
+		command_become(l);
+	}
+	close(pair[1]);
+	cleanup_fd(&pipe_words[1]);
+	if (pid < 0) {
+		close(pair[0]);
+		cleanup_fd(&pipe_words[0]);
+		return err_sys(err, "cannot start a process");
+	}
+	*report = pair[0];
+	*words = pipe_words[0];
+	return pid;
+}
+
 static int start(struct init *in, const struct exec_spec *s, struct wire_msg *msg, struct cordon_error *err)
 {
 	struct running *slot = NULL;
@@ -87,7 +116,7 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	if (!slot)
 		return err_set(err, CORDON_ERR_INPUT, "at most %d commands can run in one sandbox at a time", MAX_EXECS);
 
-	struct command l = {.config = in->config, .spec = s, .tty = -1};
+	struct command l = {.config = in->config, .spec = s, .tty = -1, .request = -1};
 	_cleanup_fd_ int master = -1, slave = -1;
 	if (s->tty) {
 		master = open_terminal(in->config, s, &slave, err);
@@ -99,36 +128,19 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	} else {
 		memcpy(l.stdio, msg->fds + 1, sizeof(l.stdio));
 	}
-	int report[2], words[2] = {-1, -1};
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, report) < 0)
-		return err_sys(err, "socketpair");
-	if (s->tracked && pipe2(words, O_CLOEXEC | O_NONBLOCK) < 0) {
-		close(report[0]);
-		close(report[1]);
-		return err_sys(err, "pipe");
-	}
-
 	uint64_t started = now_us();
-	pid_t pid = fork();
-	if (pid == 0) {
-		if (s->tracked)
-			reaper_become(words[1]);
-		l.report = report[1];
-		command_become(&l);
-	}
-	close(report[1]);
-	cleanup_fd(&words[1]);
-	if (pid < 0) {
-		close(report[0]);
-		cleanup_fd(&words[0]);
-		return err_sys(err, "cannot start a process");
+	struct spare child;
+	if (!init_spare_use(in, s, msg, &child)) {
+		child.pid = init_fork_command(in, &l, s->tracked, &child.report, &child.words, err);
+		if (child.pid < 0)
+			return -1;
 	}
 	*slot = (struct running){.sock = wire_take_fd(msg, 0),
-	                         .pid = pid,
-	                         .reaper = s->tracked ? pid : 0,
-	                         .words = words[0],
+	                         .pid = child.pid,
+	                         .reaper = s->tracked ? child.pid : 0,
+	                         .words = child.words,
 	                         .started_us = started,
-	                         .starting = report[0],
+	                         .starting = child.report,
 	                         .terminal = steal_fd(&master),
 	                         .listener = -1,
 	                         .leash = -1,
@@ -136,6 +148,8 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	slot->deadline_us = s->timeout_ms ? started + s->timeout_ms * 1000 : UINT64_MAX;
 	snprintf(slot->name, sizeof(slot->name), "%s", s->argv.items[0]);
 	snprintf(slot->cwd, sizeof(slot->cwd), "%s", s->cwd);
+	in->wants_spare = s->more;
+	in->tracks = s->tracked;
 	in->active++;
 	return 0;
 }
@@ -156,6 +170,7 @@ static void free_slot(struct init *in, struct running *e)
 	*e = (struct running){0};
 	if (--in->active == 0)
 		in->cpu_us = in->maxrss_kb = 0;
+	init_spare_make(in);
 }
 
 bool init_started(struct init *in, struct running *e)
@@ -206,6 +221,8 @@ static void reap(struct init *in, pid_t pid, int status, const struct rusage *ru
 	in->cpu_us +=
 		(uint64_t)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000 + (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
 	in->maxrss_kb = MAX(in->maxrss_kb, (uint64_t)ru->ru_maxrss);
+	if (in->spare.pid == pid)
+		init_spare_died(in);
 	for (size_t i = 0; i < MAX_EXECS; i++) {
 		struct running *e = &in->execs[i];
 		if (e->supervisor == pid)
@@ -388,11 +405,18 @@ static int expire(struct init *in)
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------------------- */
 
-/* Landlock's rules hold inodes: a mount that was put in the place of another has other ones. */
-static int refresh_rules(struct init_config *c, struct cordon_error *err)
+/*
+ * Landlock's rules hold inodes: a mount that was put in the place of another has other ones, and so has what a pattern finds by now. What was made ahead has the old ones.
+ */
+static int refresh_rules(struct init *in, const struct exec_spec *s, struct cordon_error *err)
 {
-	if (!c->rules || c->landlock_fd < 0)
+	struct init_config *c = in->config;
+	bool changed = s->remounted;
+	for (uint32_t i = 0; c->rules && i < c->rules->rule_count && !changed; i++)
+		changed = c->rules->rules[i].pattern != NULL;
+	if (!c->rules || c->landlock_fd < 0 || !changed)
 		return 0;
+	init_spare_drop(in);
 	int fd = birth_ruleset(c->rules, &c->ids, err);
 	if (fd < 0)
 		return -1;
@@ -417,7 +441,7 @@ static void handle_exec(struct init *in, struct wire_msg *msg)
 		report_error(sock, &err);
 		return;
 	}
-	if (refresh_rules(in->config, &err) < 0 || start(in, &spec, msg, &err) < 0)
+	if (refresh_rules(in, &spec, &err) < 0 || start(in, &spec, msg, &err) < 0)
 		report_error(sock, &err);
 	exec_spec_free(&spec);
 }
@@ -529,6 +553,9 @@ _Noreturn void init_run(struct init_config *config)
 	for (int i = 0; i < 2; i++)
 		if (config->trees[i] >= 0)
 			close(config->trees[i]);
+	in.wants_spare = config->flags & SPEC_PARKED;
+	in.tracks = config->flags & SPEC_LIVE;
+	init_spare_make(&in);
 	for (;;)
 		turn(&in);
 }

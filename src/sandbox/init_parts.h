@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/command.h"
 #include "sandbox/init.h"
 #include "sandbox/spec.h"
 #include "sandbox/trace.h"
@@ -39,6 +40,16 @@ struct running {
 	char name[128], cwd[128];   /* for the message if it does not start */
 };
 
+/*
+ * A child that is on its way to become a command before there is one: session, limits, user, capabilities, Landlock and filter are done, which is most of what a start costs,
+ * and it waits for the rest. It lives only while no command runs, so that none can meddle with it, and is used once.
+ */
+struct spare {
+	pid_t pid; /* 0: none; of a tracked one its reaper's */
+	bool tracked;
+	int request, report, words; /* our ends; as those of struct running */
+};
+
 struct init {
 	struct init_config *config;
 	struct running execs[MAX_EXECS];
@@ -47,7 +58,22 @@ struct init {
 	int signals;                /* signalfd for SIGCHLD */
 	int rename_lock;            /* for the supervisors of renames, -1: not made yet */
 	int door;                   /* to the broker (init_door.c), -1: none */
+	bool wants_spare;           /* another command is likely */
+	bool tracks;                /* … and of this kind */
+	struct spare spare;
 };
+
+/* A child of init on its way to become a command. report, words: our ends of what it tells. The pid, or -1. */
+pid_t init_fork_command(const struct init *in, struct command *l, bool tracked, int *report, int *words, struct cordon_error *err);
+
+/* Makes one, if it is wanted and nothing runs. */
+void init_spare_make(struct init *in);
+/* Hands it the command. False: there is none that fits (and none any more). The descriptors of msg stay. */
+bool init_spare_use(struct init *in, const struct exec_spec *s, const struct wire_msg *msg, struct spare *out);
+/* Ends it. */
+void init_spare_drop(struct init *in);
+/* It ended before it was used. */
+void init_spare_died(struct init *in);
 
 /* The pipe has something: the end of file (it runs) or why not. False if the exec is gone. */
 bool init_started(struct init *in, struct running *e);

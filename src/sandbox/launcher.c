@@ -97,11 +97,25 @@ static int freeze(struct launcher *l, struct wire_msg *msg, int sock, struct cor
 	return wire_send(sock, WIRE_READY, NULL, NULL, 0, err);
 }
 
+/* From now on somebody writes to it: its watcher, if it needs one, is due. */
+static void unpark(struct launcher *l, const struct wire_msg *msg)
+{
+	struct freeze_msg m;
+	if (fixed_decode(msg->body, msg->len, &m, sizeof(m), NULL) < 0)
+		return;
+	m.id[sizeof(m.id) - 1] = '\0';
+	struct sandbox *s = find(l, m.id, NULL);
+	if (s)
+		sandbox_unpark(s);
+}
+
 static void handle_request(struct launcher *l, struct wire_msg *msg)
 {
 	struct cordon_error err = {0};
 	struct sandbox_spec spec;
 	_cleanup_fd_ int sock = wire_take_fd(msg, 0);
+	if (msg->type == WIRE_UNPARK)
+		unpark(l, msg);
 	if (sock < 0)
 		return;
 	if (msg->type == WIRE_RELAYER || msg->type == WIRE_FREEZE) {

@@ -307,6 +307,8 @@ void sandbox_spec_free(struct sandbox_spec *s)
 void exec_spec_encode(const struct exec_spec *s, struct buf *b)
 {
 	wire_put_u32(b, s->tty);
+	wire_put_u32(b, s->more);
+	wire_put_u32(b, s->remounted);
 	wire_put_u32(b, s->tracked);
 	wire_put_u32(b, s->rows);
 	wire_put_u32(b, s->cols);
@@ -322,6 +324,8 @@ int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct
 	struct wire_reader r = {.at = body, .end = (const char *)body + len};
 	*out = (struct exec_spec){0};
 	out->tty = wire_get_u32(&r);
+	out->more = wire_get_u32(&r);
+	out->remounted = wire_get_u32(&r);
 	out->tracked = wire_get_u32(&r);
 	out->rows = wire_get_u32(&r);
 	out->cols = wire_get_u32(&r);

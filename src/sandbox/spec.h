@@ -108,6 +108,7 @@ enum spec_flags {
 	SPEC_NO_SUBPROCESS = 1 << 5, /* one process, one program */
 	SPEC_PERMITS = 1 << 6,       /* the rules say more than the mounts: without Landlock nothing holds them */
 	SPEC_NO_LOOPBACK = 1 << 7,   /* not even the sandbox's own */
+	SPEC_PARKED = 1 << 8,        /* made ahead: who will use it, and when, is not known yet */
 };
 
 /* Protections that a build with -Dtest_hooks=true can switch off, one at a time, to prove that the tests notice. */
@@ -146,6 +147,8 @@ struct sandbox_spec {
 
 struct exec_spec {
 	uint32_t tty;
+	uint32_t more;      /* there will be others after it */
+	uint32_t remounted; /* layers were exchanged since the last one: Landlock's rules have to be made anew */
 	uint32_t tracked; /* other execs live beside it: its processes are told apart from theirs (reaper.h) */
 	uint32_t rows, cols;
 	uint64_t timeout_ms; /* 0: none */

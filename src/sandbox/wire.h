@@ -43,6 +43,7 @@ enum wire_type {
 	WIRE_GATE,       /* a question to the gate, or its answer (gate/messages.h) */
 	WIRE_AIRLOCK,    /* struct airlock_socket, without its descriptor, for each of the descriptors that come with it */
 	WIRE_BROKER,     /* egress/messages.h */
+	WIRE_UNPARK,     /* struct freeze_msg: a sandbox that was made ahead is put to use; no answer */
 	WIRE_DOOR,       /* nothing; fds: a socket to the broker. Over that one: none; the broker asks for sockets (init_door.c) */
 	WIRE_TYPE_COUNT,
 };
