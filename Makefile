@@ -16,6 +16,8 @@ TESTS  ?=
 APPARMOR ?=
 # POWER='--fs ext4 --seed 1': options of tests/power/run.
 POWER ?=
+# BENCH='--runs 50 --output FILE': options of tests/bench/page.
+BENCH ?=
 
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
 # The suite with sanitizers waits more for the compiler than for what it made: little is optimized, and of debug information there are lines
@@ -48,7 +50,7 @@ build:
 # What the tests need besides; nothing is installed.
 build-weak: # protections can be switched off one by one, to see that the attacks notice
 	@$(call configure,build-weak,$(WEAK))
-	@$(NINJA) -C build-weak src/cordon src/cordon-gate src/cordon-broker
+	@$(NINJA) -C build-weak src/cordon src/cordon-gate src/cordon-broker src/cordon-unpack
 
 build-asan:
 	@$(call configure,build-asan,$(SUITE_SANITIZE))
@@ -88,17 +90,14 @@ test-power: ## power loss at 500 points of commits and layers, in an emulated gu
 	@$(NINJA) -C $(BUILD) src/libcordon-static.a
 	@tests/power/run $(POWER) $(BUILD)
 
-bench: ## cold start against bubblewrap, crun, runc and firejail; the gate on its corpora; the audit
+bench: ## everything against bubblewrap, crun, runc, firejail, nspawn, runsc, podman and docker, into docs/benchmarks.md; the gate on its corpora (about half an hour)
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory build
 	@$(NINJA) -C $(BUILD) tests/gate/gate-check tests/bench/gate-bench tests/bench/audit-bench >/dev/null
-	@$(BUILD)/src/cordon bench --peers
+	@tests/bench/page $(BENCH) $(BUILD)
 	@printf '\nThe gate, on the corpus that its rules were written with, and on what was held out:\n'
 	@tests/gate/measure --check $(BUILD)/tests/gate/gate-check tests/gate/corpus
 	@tests/gate/measure --check $(BUILD)/tests/gate/gate-check tests/gate/heldout
-	@$(BUILD)/tests/bench/gate-bench
-	@printf '\nThe audit:\n'
-	@$(BUILD)/tests/bench/audit-bench
 
 lint: ## formatting, shellcheck, banned functions, file sizes
 	@scripts/deps lint

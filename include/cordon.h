@@ -126,7 +126,7 @@ struct cordon_sandbox_options {
 	size_t size;           /* sizeof(struct cordon_sandbox_options) */
 	unsigned flags;        /* enum cordon_sandbox_flags */
 	const char *backend;   /* NULL: "process" */
-	const char *image;     /* NULL: "host" */
+	const char *image;     /* an imported one, by name; NULL: "host" */
 	const char *workspace; /* a host directory that /app starts from (it is never written), NULL: an empty one */
 	const char *hostname;  /* NULL: "cordon" */
 	const char *user;      /* "UID" or "UID:GID" inside, NULL: an unprivileged one */
@@ -160,11 +160,11 @@ CORDON_API int cordon_warm(struct cordon *ctx, const struct cordon_policy *polic
 CORDON_API void cordon_pool_limit(struct cordon *ctx, unsigned sandboxes, uint64_t bytes);
 
 struct cordon_pool_info {
-	size_t size;           /* sizeof(struct cordon_pool_info) */
-	unsigned parked;       /* now */
-	uint64_t bytes;        /* of memory, that they need */
-	uint64_t hits, misses; /* requests that found one, and that found none */
-	uint64_t discarded;    /* that were never used */
+	size_t size;              /* sizeof(struct cordon_pool_info) */
+	unsigned parked;          /* now */
+	uint64_t bytes;           /* of memory, that they need */
+	uint64_t hits, misses;    /* requests that found one, and that found none */
+	uint64_t discarded;       /* that were never used */
 };
 CORDON_API int cordon_pool_info(struct cordon *ctx, struct cordon_pool_info *out, struct cordon_error *err);
 
@@ -177,6 +177,7 @@ CORDON_API int cordon_pool_info(struct cordon *ctx, struct cordon_pool_info *out
 struct cordon_create_options {
 	size_t size;           /* sizeof(struct cordon_create_options) */
 	const char *name;      /* NULL: none */
+	const char *image;     /* as in cordon_sandbox_options */
 	const char *workspace; /* as in cordon_sandbox_options */
 	const char *user;
 	const char *const *policy; /* "limits.memory=1G" on top of the profile dev, NULL-terminated; NULL: none */
@@ -233,10 +234,17 @@ struct cordon_exec_options {
 	int64_t timeout_ms;      /* 0: limits.timeout of the policy; -1: none */
 	const char *on_failure;  /* "rollback" or "keep", however it fails; NULL: transaction.exit and transaction.abort of the policy */
 	const unsigned char *ok; /* exit statuses that are no failure, 32 bytes with one bit each, lowest first; NULL: transaction.ok */
-	/* Code that argv makes an interpreter run, for the gate (patterns.* of the policy), which else sees argv alone. NULL: none. */
+	/*
+	 * Code. Without argv it is what is run: it becomes a read-only file in /run/code, the language's interpreter runs that, with `args`, and finds
+	 * modules in /app; in a sandbox where an interpreter waits (see the pool) that takes about a tenth of the time. With argv: code that argv makes
+	 * an interpreter run, for the gate (patterns.* of the policy), which else sees argv alone. NULL: none.
+	 */
 	const char *language; /* "python", "javascript", "typescript", "ruby", "bash" */
 	const void *code;
 	size_t code_len;
+	const char *const *args; /* without argv: what the code gets as its arguments, NULL-terminated; NULL: none */
+	/* Without argv: how the file is called; NULL: main, and the extension of the language. Only then can the interpreter be one that waits. */
+	const char *code_name;
 	/* Called as on_output is, with what the command is refused, as soon as it is known: what the result will list, in that order. */
 	void (*on_denial)(void *user, const struct cordon_denial *denial);
 };

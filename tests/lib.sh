@@ -158,7 +158,7 @@ in_background() {
 # copy_cordon DIR: the command, with what it needs beside it. copy_parts: only that, for programs on libcordon.
 copy_parts() {
 	local part
-	for part in cordon-full cordon-gate cordon-broker; do
+	for part in cordon-full cordon-gate cordon-broker cordon-unpack; do
 		if [[ -x ${CORDON%/*}/$part ]]; then cp "${CORDON%/*}/$part" "$1/"; fi
 	done
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "cordon.h"
+#include "image/image.h"
 #include "policy/policy.h"
 #include "sandbox/spec.h"
 
@@ -20,6 +21,8 @@ struct backend_sandbox {
 	struct created_msg info;   /* which mechanism holds which limit */
 	int fds[CREATED_FD_COUNT]; /* pidfd and usage descriptors, -1: none */
 	int seed;                  /* the host directory that the workspace started from, -1: none */
+	int image;                 /* holds the image that it runs on (image_hold()), -1: the host's */
+	struct strlist image_env;  /* what that image wants to be set */
 	bool ready;                /* set-up is known to have succeeded */
 	bool parked;               /* set before start(): it is made ahead, and nothing watches it until unpark() */
 	atomic_bool remounted;     /* its layers were exchanged since the last exec */
@@ -31,6 +34,7 @@ struct backend_sandbox {
 /* The stacks of layers that a sandbox stands on (enum layered_item); no items: that tree stays as it is. */
 struct backend_layers {
 	struct string_list app, home;
+	struct string_list root; /* with root: layered; only start() takes it */
 };
 
 /* The ends that init gets. The caller closes them afterwards. */

@@ -141,7 +141,18 @@ static void add_host_entry(struct plan *p, const char *dir, const char *name)
 	plan_op(p, OP_BIND, host + 1, host, OP_OPTIONAL);
 }
 
-static void plan_etc(struct plan *p, const char *hostname, const char *resolver, uint32_t uid, uint32_t gid)
+void plan_host_names(struct plan *p, const struct plan_names *n)
+{
+	char text[256];
+	snprintf(text, sizeof(text), "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 %s\n", n->hostname);
+	add_file(p, "etc/hosts", plan_string(p, text));
+	snprintf(text, sizeof(text), "%s\n", n->hostname);
+	add_file(p, "etc/hostname", plan_string(p, text));
+	add_file(p, "etc/nsswitch.conf", nsswitch);
+	add_file(p, "etc/resolv.conf", n->resolver);
+}
+
+static void plan_etc(struct plan *p, const struct plan_names *names)
 {
 	char text[256];
 	plan_op(p, OP_DIR, "etc", NULL, 0);
@@ -156,16 +167,11 @@ static void plan_etc(struct plan *p, const char *hostname, const char *resolver,
 	snprintf(text, sizeof(text),
 	         "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:%u:%u:sandbox user:/home/user:/bin/sh\n"
 	         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-	         uid, gid);
+	         names->uid, names->gid);
 	add_file(p, "etc/passwd", plan_string(p, text));
-	snprintf(text, sizeof(text), "root:x:0:\nuser:x:%u:\nnogroup:x:65534:\n", gid);
+	snprintf(text, sizeof(text), "root:x:0:\nuser:x:%u:\nnogroup:x:65534:\n", names->gid);
 	add_file(p, "etc/group", plan_string(p, text));
-	snprintf(text, sizeof(text), "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 %s\n", hostname);
-	add_file(p, "etc/hosts", plan_string(p, text));
-	snprintf(text, sizeof(text), "%s\n", hostname);
-	add_file(p, "etc/hostname", plan_string(p, text));
-	add_file(p, "etc/nsswitch.conf", nsswitch);
-	add_file(p, "etc/resolv.conf", resolver);
+	plan_host_names(p, names);
 	add_file(p, "etc/shells", "/bin/sh\n/bin/bash\n");
 }
 
@@ -200,20 +206,16 @@ static void plan_proc(struct plan *p)
 		plan_op(p, OP_READONLY, readonly[i], NULL, OP_OPTIONAL);
 }
 
-void image_host_plan(struct plan *p, const char *hostname, const char *resolver, uint32_t uid, uint32_t gid)
+void plan_trees(struct plan *p)
 {
 	plan_rule(p, "/", LANDLOCK_RX);
-	plan_op(p, OP_BIND, "usr", "/usr", 0);
-	for (size_t i = 0; i < ARRAY_SIZE(top_dirs); i++)
-		add_host_entry(p, "", top_dirs[i]);
-	plan_etc(p, hostname, resolver, uid, gid);
 	plan_dev(p);
 	plan_proc(p);
 	plan_op(p, OP_VOLATILE, "tmp", NULL, 0)->mode = 01777;
 	plan_op(p, OP_VOLATILE, "run", NULL, OP_OWNED)->mode = 0755;
 	plan_op(p, OP_DIR, "var", NULL, 0);
 	plan_op(p, OP_VOLATILE, "var/tmp", NULL, 0)->mode = 01777;
-	plan_op(p, OP_SYMLINK, "var/run", "/run", 0);
+	plan_op(p, OP_SYMLINK, "var/run", "/run", OP_OPTIONAL); /* an image may have its own */
 	plan_rule(p, "/tmp", LANDLOCK_RWX);
 	plan_rule(p, "/var/tmp", LANDLOCK_RWX);
 	plan_rule(p, "/run", LANDLOCK_RWX);
@@ -222,17 +224,25 @@ void image_host_plan(struct plan *p, const char *hostname, const char *resolver,
 	plan_rule(p, "/app", LANDLOCK_RWX);
 }
 
+void image_host_plan(struct plan *p, const struct plan_names *names)
+{
+	plan_op(p, OP_BIND, "usr", "/usr", 0);
+	for (size_t i = 0; i < ARRAY_SIZE(top_dirs); i++)
+		add_host_entry(p, "", top_dirs[i]);
+	plan_etc(p, names);
+	plan_trees(p);
+}
+
 /* ---- whom to believe --------------------------------------------------------------------------------------------------------- */
 
 #define BUNDLE_MAX ((size_t)4 << 20)
 #define READ_SIZE ((size_t)256 << 10)
 
-/* All of a file of the image (NULL: there is none), and the certificate behind it. */
-static char *bundle_with(const char *path, const char *certificate, size_t *len, struct cordon_error *err)
+/* All of a file of the image (-1: there is none), and the certificate behind it. */
+static char *bundle_with(int fd, const char *path, const char *certificate, size_t *len, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf all = {.cap = BUNDLE_MAX};
-	_cleanup_fd_ int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	for (ssize_t n = path ? 1 : 0; n > 0;) {
+	for (ssize_t n = fd >= 0 ? 1 : 0; n > 0;) {
 		void *room = buf_reserve(&all, READ_SIZE);
 		n = room ? read(fd, room, READ_SIZE) : 0;
 		if (n < 0) {
@@ -245,7 +255,7 @@ static char *bundle_with(const char *path, const char *certificate, size_t *len,
 	*len = all.len;
 	char *text = all.failed ? NULL : buf_steal(&all);
 	if (!text)
-		err_set(err, CORDON_ERR_SYSTEM, "%s is too large, or there is no memory", path ? path : "a certificate");
+		err_set(err, CORDON_ERR_SYSTEM, "%s is too large, or there is no memory", path);
 	return text;
 }
 
@@ -266,10 +276,10 @@ static void cover_bundles(struct plan *p, const char *with)
 			plan_op(p, OP_COVER, plan_string(p, real + 1), with, OP_OPTIONAL);
 }
 
-int image_host_trust(struct plan *p, const char *certificate, struct cordon_error *err)
+int plan_trust(struct plan *p, int bundle, const char *name, const char *certificate, struct cordon_error *err)
 {
 	size_t len;
-	char *all = bundle_with(trust_bundle_find(), certificate, &len, err);
+	char *all = bundle_with(bundle, name, certificate, &len, err);
 	if (!all)
 		return -1;
 	if (!plan_keep(p, all))
@@ -279,6 +289,17 @@ int image_host_trust(struct plan *p, const char *certificate, struct cordon_erro
 	struct setup_op *op = plan_op(p, OP_FILE, &POLICY_TRUST_INSIDE[1], NULL, 0);
 	op->data = all;
 	op->data_len = len;
+	return 0;
+}
+
+int image_host_trust(struct plan *p, const char *certificate, struct cordon_error *err)
+{
+	const char *path = trust_bundle_find();
+	_cleanup_fd_ int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	if (path && fd < 0)
+		return err_sys(err, "cannot read %s", path);
+	if (plan_trust(p, fd, path ? path : "a certificate", certificate, err) < 0)
+		return -1;
 	cover_bundles(p, &POLICY_TRUST_INSIDE[1]);
 	return 0;
 }

@@ -29,13 +29,28 @@ bool plan_keep(struct plan *p, void *array);
 /* A copy that lives as long as the plan. */
 const char *plan_string(struct plan *p, const char *s);
 
-/* Everything but workspace, mounts and files of the user. resolver: /etc/resolv.conf; uid, gid: of the user inside, for /etc/passwd. */
-void image_host_plan(struct plan *p, const char *hostname, const char *resolver, uint32_t uid, uint32_t gid);
+struct plan_names {
+	const char *hostname;
+	const char *resolver; /* /etc/resolv.conf */
+	uint32_t uid, gid;    /* of the user inside, for /etc/passwd */
+};
+
+/* Everything but workspace, mounts and files of the user. */
+void image_host_plan(struct plan *p, const struct plan_names *names);
 
 /*
  * After it, for a policy with secrets: those whom programs inside believe are the image's own and this one (a certificate, PEM). The file that most look at has it, and
  * POLICY_TRUST_INSIDE.
  */
 int image_host_trust(struct plan *p, const char *certificate, struct cordon_error *err);
+
+/* ---- what it shares with other images ---- */
+
+/* Files of /etc that are about the sandbox itself. */
+void plan_host_names(struct plan *p, const struct plan_names *names);
+/* /dev, /proc, /tmp and the like, and their rules. */
+void plan_trees(struct plan *p);
+/* The certificate, and a bundle of it and all of a file (name; -1: none). */
+int plan_trust(struct plan *p, int bundle, const char *name, const char *certificate, struct cordon_error *err);
 
 #endif

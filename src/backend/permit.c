@@ -91,7 +91,45 @@ static void drop_denied_alias(struct permit *x)
 	p->op_count--;
 }
 
-static int find_places(struct permit *x, struct cordon_error *err)
+static bool is_system_or_place(const struct permit *x, const char *path)
+{
+	static const char *const covered_by_others[] = {"/app", "/run", "/sys", "/tmp"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(covered_by_others); i++)
+		if (strcmp(path, covered_by_others[i]) == 0)
+			return true;
+	for (size_t i = 0; policy_system_paths[i]; i++)
+		if (strcmp(path, policy_system_paths[i]) == 0)
+			return true;
+	for (size_t i = 0; i < x->place_count; i++)
+		if (strcmp(path, x->places[i].path) == 0)
+			return true;
+	return false;
+}
+
+/* An image has more than the system: /opt, /srv. With a list of programs such a directory is granted piece by piece, if it is granted at all: nothing but Landlock holds it. */
+static int add_image_place(void *arg, const char *name, const struct stat *st, int dir, struct cordon_error *err)
+{
+	struct permit *x = arg;
+	char path[NAME_MAX + 2];
+	struct place *more;
+
+	(void)dir;
+	snprintf(path, sizeof(path), "/%s", name);
+	if (!S_ISDIR(st->st_mode) || is_system_or_place(x, path))
+		return 0;
+	more = realloc(x->places, (x->place_count + 1) * sizeof(*more));
+	if (!more)
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	x->places = more;
+	struct place *place = &x->places[x->place_count++];
+	*place = (struct place){.path = plan_string(x->plan, path), .access = LANDLOCK_RX, .image = true};
+	place->denied = covered(&x->policy->files.deny, place->path, true);
+	place->runs = x->listed && permit_reads_all_of(x, place->path);
+	return 0;
+}
+
+static int find_places(struct permit *x, bool layers_only, struct cordon_error *err)
 {
 	struct plan *p = x->plan;
 
@@ -112,7 +150,7 @@ static int find_places(struct permit *x, struct cordon_error *err)
 			x->alias = place->path;
 		x->place_count++;
 	}
-	return 0;
+	return x->image && !layers_only ? image_root_list(x->image, "/", add_image_place, x, err) : 0;
 }
 
 /* The workspace goes by two paths. */
@@ -147,7 +185,7 @@ static void grant_in(struct permit *x, const struct place *place, const char *pa
 	char start[4096];
 	const size_t plain = cover_plain_part(pattern), stem = cover_stem(pattern);
 
-	if (place->denied)
+	if (place->denied || (place->image && x->listed))
 		return;
 	if (cover_path(pattern, place->path, false) && (place->is_file || cover_is_tree(pattern))) {
 		if (!place->runs) /* else it is granted piece by piece */
@@ -273,7 +311,7 @@ static void forbid_exec(struct permit *x, bool rules)
 		struct setup_op *op = &x->plan->ops[place->op];
 		const bool writable = place->access != LANDLOCK_RX;
 
-		if (op->kind == OP_ALIAS || op->kind == OP_FILE)
+		if (op->kind == OP_ALIAS || op->kind == OP_FILE || place->image)
 			continue;
 		if ((!x->policy->process.native && writable) || (x->listed && !runs_as_a_whole(x, place)))
 			op->flags |= OP_NOEXEC;
@@ -358,7 +396,7 @@ static void exec_in(struct permit *x, const struct place *place, const char *tar
 {
 	const struct string_list allow = list_below(x, &x->policy->process.allow, place->path, true);
 
-	if (!x->listed || !x->policy->process.native || place->denied || runs_as_a_whole(x, place) || allow.count == 0 ||
+	if (!x->listed || !x->policy->process.native || place->denied || place->image || runs_as_a_whole(x, place) || allow.count == 0 ||
 	    place->access == LANDLOCK_RW)
 		return;
 	plan_op(x->plan, OP_EXEC, target, place->path, 0)->find = (struct op_find){.patterns = allow};
@@ -489,7 +527,7 @@ static int permit(struct permit *x, bool layers_only, uint32_t *flags, struct co
 	    check_patterns(&x->policy->process.deny, "process.deny", err) < 0 || collect_denied(x, err) < 0)
 		return -1;
 	drop_denied_alias(x);
-	if (find_places(x, err) < 0)
+	if (find_places(x, layers_only, err) < 0)
 		return -1;
 	deny_both(x);
 	if (permit_find_programs(x, layers_only, err) < 0)
@@ -507,10 +545,10 @@ static int permit(struct permit *x, bool layers_only, uint32_t *flags, struct co
 	return operations(x, layers_only, err);
 }
 
-int permit_plan(struct plan *p, const struct cordon_policy *policy, const char *home, bool layers_only, uint32_t *flags,
-                struct cordon_error *err)
+int permit_plan(struct plan *p, const struct cordon_policy *policy, const char *home, const struct image_root *image, bool layers_only,
+                uint32_t *flags, struct cordon_error *err)
 {
-	struct permit x = {.plan = p, .policy = policy, .home = home, .listed = !policy_runs_anything(policy)};
+	struct permit x = {.plan = p, .policy = policy, .home = home, .image = image, .listed = !policy_runs_anything(policy)};
 	int r;
 
 	if (is_default(policy))

@@ -13,14 +13,15 @@
 #define CORDON_BACKEND_PERMIT_H
 
 #include "backend/image_host.h"
+#include "backend/image_root.h"
 #include "policy/policy.h"
 
 /*
- * Adds to a complete plan. home: $CORDON_HOME, where the list of programs is kept. layers_only: the plan exchanges layers of a sandbox that lives, whose
+ * Adds to a complete plan. home: $CORDON_HOME, where the list of programs is kept. image: what the plan's root is; NULL: the host's. layers_only: the plan exchanges layers of a sandbox that lives, whose
  * rules stay. *flags gets what the spec has to say about it.
  */
-int permit_plan(struct plan *p, const struct cordon_policy *policy, const char *home, bool layers_only, uint32_t *flags,
-                struct cordon_error *err);
+int permit_plan(struct plan *p, const struct cordon_policy *policy, const char *home, const struct image_root *image, bool layers_only,
+                uint32_t *flags, struct cordon_error *err);
 
 /* Of a plan that exchanges layers, leaves what hides and permits things in trees that stay where they are. */
 void permit_stay(struct plan *p);

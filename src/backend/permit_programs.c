@@ -20,15 +20,6 @@
 #include "policy/match.h"
 #include "sandbox/landlock.h"
 
-enum mark { MARK_LISTED = 1, MARK_DENIED = 2 };
-
-struct program_root {
-	const char *host, *guest; /* the same directory outside and inside */
-	struct programs programs;
-	uint8_t *marks;      /* of each program */
-	struct place *place; /* NULL: the image's own */
-};
-
 /* A name in a directory of programs, which may be a link. */
 struct bin_entry {
 	char *path; /* inside */
@@ -38,7 +29,7 @@ struct bins {
 	size_t count, size;
 };
 
-static int out_of_memory(struct cordon_error *err)
+int permit_out_of_memory(struct cordon_error *err)
 {
 	return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
 }
@@ -63,13 +54,45 @@ static int add_root(struct permit *x, const char *host, const char *guest, struc
 	char *real = realpath(host, NULL);
 
 	if (!real || !plan_keep(x->plan, real))
-		return real ? out_of_memory(err) : 0; /* what is not there holds nothing; who asked for it is told when it is mounted */
+		return real ? permit_out_of_memory(err)
+		            : 0; /* what is not there holds nothing; who asked for it is told when it is mounted */
 	*root = (struct program_root){.host = real, .guest = guest, .place = place};
 	if (programs_find(x->home, real, &root->programs, err) < 0)
 		return -1;
 	x->root_count++;
 	root->marks = calloc(root->programs.count + 1, 1);
-	return root->marks ? 0 : out_of_memory(err);
+	return root->marks ? 0 : permit_out_of_memory(err);
+}
+
+/* Each directory at the top of an image may hold programs, but for those that are covered by others and what is only read. */
+static int add_image_root(void *arg, const char *name, const struct stat *st, int dir, struct cordon_error *err)
+{
+	static const char *const others[] = {"app", "dev", "etc", "proc", "run", "sys", "tmp"};
+	struct permit *x = arg;
+	struct program_root *more = realloc(x->roots, (x->root_count + 2) * sizeof(*more)), *root;
+	char guest[NAME_MAX + 2];
+
+	(void)dir;
+	if (!more)
+		return permit_out_of_memory(err);
+	x->roots = more;
+	root = &x->roots[x->root_count];
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (strcmp(name, others[i]) == 0)
+			return 0;
+	if (!S_ISDIR(st->st_mode))
+		return 0;
+	snprintf(guest, sizeof(guest), "/%s", name);
+	const char *path = plan_string(x->plan, guest);
+	*root = (struct program_root){.host = path, .guest = path, .image = x->image};
+	for (size_t i = 0; i < x->place_count; i++)
+		if (x->places[i].image && strcmp(x->places[i].path, path) == 0)
+			root->place = &x->places[i];
+	if (programs_find_image(x->home, x->image, path, &root->programs, err) < 0)
+		return -1;
+	x->root_count++;
+	root->marks = calloc(root->programs.count + 1, 1);
+	return root->marks ? 0 : permit_out_of_memory(err);
 }
 
 static int find_roots(struct permit *x, bool layers_only, struct cordon_error *err)
@@ -77,9 +100,12 @@ static int find_roots(struct permit *x, bool layers_only, struct cordon_error *e
 	struct plan *p = x->plan;
 	int r = 0;
 
-	x->roots = calloc((size_t)p->op_count + x->place_count + 1, sizeof(*x->roots));
-	if (!x->roots)
-		return out_of_memory(err);
+	if (x->image && !layers_only && image_root_list(x->image, "/", add_image_root, x, err) < 0)
+		return -1;
+	struct program_root *more = realloc(x->roots, ((size_t)p->op_count + x->place_count + x->root_count + 1) * sizeof(*more));
+	if (!more)
+		return permit_out_of_memory(err);
+	x->roots = more;
 	for (uint32_t i = 0; i < p->op_count && r == 0 && !layers_only; i++) {
 		char guest[PATH_MAX];
 		struct stat st;
@@ -107,8 +133,8 @@ void permit_free_programs(struct permit *x)
 	x->root_count = 0;
 }
 
-/* From a path inside to the one outside: false where there is none. */
-static bool outward(const struct permit *x, const char *guest, char out[PATH_MAX])
+/* From a path inside to the one outside, and the root that shows it: NULL where there is none. */
+const struct program_root *permit_outward(const struct permit *x, const char *guest, char out[PATH_MAX])
 {
 	const struct program_root *best = NULL;
 
@@ -118,11 +144,19 @@ static bool outward(const struct permit *x, const char *guest, char out[PATH_MAX
 		if (fs_path_within(guest, r->guest) && (!best || strlen(r->guest) > strlen(best->guest)))
 			best = r;
 	}
-	return best && snprintf(out, PATH_MAX, "%s%s", best->host, guest + strlen(best->guest)) < PATH_MAX;
+	return best && snprintf(out, PATH_MAX, "%s%s", best->host, guest + strlen(best->guest)) < PATH_MAX ? best : NULL;
+}
+
+/* Through links, on the host or in the image. */
+bool permit_real_path(const struct image_root *image, const char *path, char real[PATH_MAX])
+{
+	struct view_entry e;
+
+	return image ? image_root_find(image, path, real, &e, NULL) > 0 : realpath(path, real) != NULL;
 }
 
 /* The other way round. One directory may be shown by several roots. */
-static bool inward(const struct program_root *root, const char *host, char out[PATH_MAX])
+bool permit_inward(const struct program_root *root, const char *host, char out[PATH_MAX])
 {
 	return fs_path_within(host, root->host) && snprintf(out, PATH_MAX, "%s%s", root->guest, host + strlen(root->host)) < PATH_MAX;
 }
@@ -137,11 +171,14 @@ static void mark(struct permit *x, const char *guest, enum mark m)
 {
 	char host[PATH_MAX], real[PATH_MAX];
 
-	if (!outward(x, guest, host) || !realpath(host, real))
+	const struct program_root *shown = permit_outward(x, guest, host);
+
+	if (!shown || !permit_real_path(shown->image, host, real))
 		return;
 	for (size_t i = 0; i < x->root_count; i++) {
 		const struct programs *p = &x->roots[i].programs;
-		const struct program *found = p->count ? bsearch(real, p->items, p->count, sizeof(*p->items), by_path) : NULL;
+		const bool same = x->roots[i].image == shown->image;
+		const struct program *found = same && p->count ? bsearch(real, p->items, p->count, sizeof(*p->items), by_path) : NULL;
 
 		if (found)
 			x->roots[i].marks[found - p->items] |= (uint8_t)m;
@@ -157,14 +194,38 @@ static int add_bin(struct bins *b, const char *dir, const char *name, struct cor
 		struct bin_entry *more = realloc(b->items, size * sizeof(*more));
 
 		if (!more)
-			return out_of_memory(err);
+			return permit_out_of_memory(err);
 		b->items = more;
 		b->size = size;
 	}
 	if (asprintf(&b->items[b->count].path, "%s/%s", dir, name) < 0)
-		return out_of_memory(err);
+		return permit_out_of_memory(err);
 	b->count++;
 	return 0;
+}
+
+struct bin_list {
+	struct bins *bins;
+	const char *dir;
+};
+
+static int add_image_bin(void *arg, const char *name, const struct stat *st, int dir, struct cordon_error *err)
+{
+	const struct bin_list *l = arg;
+
+	(void)dir;
+	return name[0] == '.' || S_ISDIR(st->st_mode) ? 0 : add_bin(l->bins, l->dir, name, err);
+}
+
+static int list_image_bin(struct permit *x, struct bins *b, const char *dir, struct cordon_error *err)
+{
+	struct bin_list l = {b, dir};
+	struct view_entry e;
+	int r = view_stat(&x->image->view, dir + 1, &e, err);
+
+	if (r < 0 || !S_ISDIR(e.st.st_mode))
+		return r;
+	return strlist_add(&x->bins, dir, err) < 0 ? -1 : image_root_list(x->image, dir, add_image_bin, &l, err);
 }
 
 static int list_bin(struct permit *x, struct bins *b, const char *dir, struct cordon_error *err)
@@ -172,8 +233,13 @@ static int list_bin(struct permit *x, struct bins *b, const char *dir, struct co
 	char host[PATH_MAX];
 	struct stat st;
 	const struct dirent *d;
+	const struct program_root *shown = permit_outward(x, dir, host);
 
-	if (strlist_has(&x->bins, dir) || !outward(x, dir, host) || lstat(host, &st) < 0 || !S_ISDIR(st.st_mode))
+	if (!shown || strlist_has(&x->bins, dir))
+		return 0;
+	if (shown->image)
+		return list_image_bin(x, b, host, err);
+	if (lstat(host, &st) < 0 || !S_ISDIR(st.st_mode))
 		return 0;
 	if (strlist_add(&x->bins, dir, err) < 0)
 		return -1;
@@ -184,14 +250,10 @@ static int list_bin(struct permit *x, struct bins *b, const char *dir, struct co
 	return 0;
 }
 
-/* The system's, and what the PATH inside names in mounts that cannot be written: toolchains. */
-static int list_bins(struct permit *x, struct bins *b, struct cordon_error *err)
+static int list_path(struct permit *x, struct bins *b, const struct strlist *env, struct cordon_error *err)
 {
-	const struct strlist *env = &x->policy->env_set;
 	int r = 0;
 
-	for (size_t i = 0; policy_program_dirs[i] && r == 0; i++)
-		r = list_bin(x, b, policy_program_dirs[i], err);
 	for (size_t i = 0; i < env->count && r == 0; i++) {
 		if (strncmp(env->items[i], "PATH=", 5) != 0)
 			continue;
@@ -205,6 +267,18 @@ static int list_bins(struct permit *x, struct bins *b, struct cordon_error *err)
 		}
 	}
 	return r;
+}
+
+/* The system's, and what the PATH inside names in the image, or in mounts that cannot be written: toolchains. */
+static int list_bins(struct permit *x, struct bins *b, struct cordon_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; policy_program_dirs[i] && r == 0; i++)
+		r = list_bin(x, b, policy_program_dirs[i], err);
+	if (r == 0 && x->image)
+		r = list_path(x, b, &x->image->image.env, err);
+	return r < 0 ? r : list_path(x, b, &x->policy->env_set, err);
 }
 
 static void free_bins(struct bins *b)
@@ -314,7 +388,7 @@ static void mark_all(struct permit *x, const struct bins *b, const struct strlis
 		struct program_root *root = &x->roots[r];
 
 		for (size_t i = 0; i < root->programs.count; i++) {
-			if (!inward(root, root->programs.items[i].path, guest))
+			if (!permit_inward(root, root->programs.items[i].path, guest))
 				continue;
 			if (x->listed && (root->place ? any_path_matches(allow, guest) : any_matches(allow, guest, false)))
 				root->marks[i] |= MARK_LISTED;
@@ -338,7 +412,7 @@ static void mark_links(struct permit *x)
 	}
 }
 
-static bool is_listed(const struct program_root *root, size_t i)
+bool permit_is_listed(const struct program_root *root, size_t i)
 {
 	return root->marks[i] == MARK_LISTED;
 }
@@ -351,9 +425,9 @@ static int collect(struct permit *x, struct cordon_error *err)
 		struct program_root *root = &x->roots[r];
 
 		for (size_t i = 0; i < root->programs.count; i++) {
-			if (root->place && is_listed(root, i) && permit_reads_all_of(x, root->place->path))
+			if (root->place && permit_is_listed(root, i) && permit_reads_all_of(x, root->place->path))
 				root->place->runs = true;
-			if ((root->marks[i] & MARK_DENIED) && inward(root, root->programs.items[i].path, guest) &&
+			if ((root->marks[i] & MARK_DENIED) && permit_inward(root, root->programs.items[i].path, guest) &&
 			    strlist_add(&x->deny, guest, err) < 0)
 				return -1;
 		}
@@ -403,127 +477,5 @@ int permit_find_programs(struct permit *x, bool layers_only, struct cordon_error
 	}
 	free_bins(&b);
 	strlist_free(&allow);
-	return r;
-}
-
-/* ---- rules -------------------------------------------------------------------------------------------------------------------- */
-
-/* What is left out of a root: directories of programs, and programs that are not listed. Sorted, so that what lies in one directory is together. */
-struct left_out {
-	const char **items;
-	size_t count;
-};
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int find_left_out(struct permit *x, const struct program_root *root, struct left_out *out, struct cordon_error *err)
-{
-	char host[PATH_MAX];
-
-	out->count = 0;
-	out->items = calloc(root->programs.count + x->bins.count + 1, sizeof(*out->items));
-	if (!out->items)
-		return out_of_memory(err);
-	for (size_t i = 0; i < x->bins.count; i++)
-		if (outward(x, x->bins.items[i], host) && fs_path_within(host, root->host))
-			out->items[out->count++] = plan_string(x->plan, host);
-	for (size_t i = 0; i < root->programs.count; i++)
-		if ((root->programs.items[i].kind == PROGRAM_NATIVE || (root->marks[i] & MARK_DENIED)) && !is_listed(root, i))
-			out->items[out->count++] = root->programs.items[i].path;
-	qsort(out->items, out->count, sizeof(*out->items), by_text);
-	return 0;
-}
-
-/* The first of them that is not before the text. */
-static size_t first_from(const struct left_out *l, const char *text)
-{
-	size_t low = 0, high = l->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (strcmp(l->items[middle], text) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-enum part { PART_WHOLE, PART_HOLDS, PART_LEFT_OUT };
-
-static enum part part_of(const struct left_out *l, const char *path)
-{
-	char below[PATH_MAX + 1];
-	size_t at = first_from(l, path), len = (size_t)snprintf(below, sizeof(below), "%s/", path);
-
-	if (at < l->count && strcmp(l->items[at], path) == 0)
-		return PART_LEFT_OUT;
-	at = first_from(l, below);
-	return at < l->count && strncmp(l->items[at], below, len) == 0 ? PART_HOLDS : PART_WHOLE;
-}
-
-/* Landlock grants trees and takes nothing away again: of a directory that holds what is left out, everything else is granted by itself. */
-static int grant_around(struct permit *x, const struct program_root *root, const struct left_out *l, const char *host,
-                        struct cordon_error *err)
-{
-	char path[PATH_MAX], guest[PATH_MAX];
-	const struct dirent *d;
-	int r = 0;
-	const enum part part = part_of(l, host);
-
-	if (part == PART_LEFT_OUT)
-		return 0;
-	if (part == PART_WHOLE) {
-		if (inward(root, host, guest))
-			plan_rule(x->plan, plan_string(x->plan, guest), LANDLOCK_R);
-		return 0;
-	}
-	_cleanup_dir_ DIR *dir = opendir(host);
-	while (dir && r == 0 && (d = readdir(dir))) {
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || d->d_type == DT_LNK)
-			continue;
-		if (snprintf(path, sizeof(path), "%s/%s", host, d->d_name) < (int)sizeof(path))
-			r = grant_around(x, root, l, path, err);
-	}
-	return r;
-}
-
-static void grant_listed(struct permit *x, const struct program_root *root)
-{
-	char guest[PATH_MAX], real[PATH_MAX];
-
-	for (size_t i = 0; i < root->programs.count; i++)
-		if (is_listed(root, i) && inward(root, root->programs.items[i].path, guest))
-			plan_rule(x->plan, plan_string(x->plan, guest), LANDLOCK_RX);
-	for (size_t i = 0; i < root->programs.loaders.count; i++)
-		for (size_t r = 0; r < x->root_count && realpath(root->programs.loaders.items[i], real); r++)
-			if (inward(&x->roots[r], real, guest))
-				plan_rule(x->plan, plan_string(x->plan, guest), LANDLOCK_RX);
-}
-
-int permit_program_rules(struct permit *x, struct cordon_error *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < x->place_count; i++)
-		if (x->places[i].is_file && x->places[i].runs)
-			plan_rule(x->plan, x->places[i].path, LANDLOCK_RX);
-	for (size_t i = 0; i < x->root_count && r == 0 && x->listed; i++) {
-		struct program_root *root = &x->roots[i];
-		struct left_out left = {0};
-
-		if (root->place && !root->place->runs)
-			continue;
-		plan_rule(x->plan, root->guest, LANDLOCK_LIST);
-		r = find_left_out(x, root, &left, err);
-		if (r == 0)
-			r = grant_around(x, root, &left, root->host, err);
-		grant_listed(x, root);
-		free(left.items);
-	}
 	return r;
 }

@@ -16,6 +16,7 @@
 #include "backend/airlock_plan.h"
 #include "backend/backend.h"
 #include "backend/image_host.h"
+#include "backend/image_root.h"
 #include "backend/permit.h"
 #include "base/fs.h"
 #include "base/util.h"
@@ -173,6 +174,7 @@ static int plan_user_parts(struct plan *p, const struct cordon_sandbox_options *
 		op->mode = f->mode & 0777;
 		plan_op(p, OP_READONLY, target, NULL, OP_CAREFUL); /* it may lie in a directory that the user inside can write */
 	}
+	plan_op(p, OP_INBOX, "run/code", NULL, 0);
 	return 0;
 }
 
@@ -311,7 +313,9 @@ static void process_release(struct backend_sandbox *s)
 {
 	cleanup_fd(&s->control);
 	cleanup_fd(&s->seed);
-	s->control = s->seed = -1;
+	cleanup_fd(&s->image);
+	strlist_free(&s->image_env);
+	s->control = s->seed = s->image = -1;
 	airlock_close(&s->airlock);
 	for (size_t i = 0; i < CREATED_FD_COUNT; i++) {
 		cleanup_fd(&s->fds[i]);
@@ -327,6 +331,8 @@ static void process_release(struct backend_sandbox *s)
 struct draft {
 	struct plan plan;
 	struct strlist read, forbid;
+	struct image_root image; /* hold -1: none */
+	bool layered;            /* … and its root can be written */
 	struct sandbox_spec spec;
 };
 
@@ -335,6 +341,7 @@ static void draft_free(struct draft *d)
 	strlist_free(&d->read);
 	strlist_free(&d->forbid);
 	plan_free(&d->plan);
+	image_root_close(&d->image);
 }
 
 /* The host paths that the operations may touch (D2). */
@@ -363,22 +370,47 @@ static void plan_home(struct plan *p, const struct backend_layers *layers)
 		plan_op(p, OP_LAYERED, "home/user", NULL, 0)->layers = layers->home;
 }
 
+/* The root: the host's, or an image. */
+static int draft_root(struct draft *d, const struct plan_names *names, const struct backend_layers *layers, const char *authority,
+                      struct cordon_error *err)
+{
+	static const char *scratch[] = {[LAYERED_STAGE] = "", [LAYERED_UPPER] = "root", [LAYERED_WORK] = "root-work"};
+	const struct string_list over = layers ? layers->root : (struct string_list){scratch, ARRAY_SIZE(scratch)};
+	if (d->layered && d->image.hold < 0) {
+		err_set(err, CORDON_ERR_INPUT, "root: layered needs an image: the host's own root is not written over");
+		return err_hint(err, "--image NAME; cordon image build or import makes one");
+	}
+	if (d->image.hold < 0) {
+		image_host_plan(&d->plan, names);
+		return authority ? image_host_trust(&d->plan, authority, err) : 0;
+	}
+	image_root_plan(&d->plan, &d->image, d->layered ? &over : NULL, names);
+	if (d->layered && image_root_open_up(&d->plan, &d->image, geteuid() != 0, err) < 0)
+		return -1;
+	return authority ? image_root_trust(&d->plan, &d->image, authority, err) : 0;
+}
+
 static int draft_sandbox(struct draft *d, struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
                          const struct backend_layers *layers, const char *authority, struct cordon_error *err)
 {
 	struct sandbox_spec *spec = &d->spec;
 	if (parse_user(o->user, &spec->uid, &spec->gid, err) < 0 || check_hostname(spec->hostname, err) < 0)
 		return -1;
+	d->layered = policy->root == ROOT_LAYERED;
+	if (d->layered && !o->user)
+		spec->uid = spec->gid = 0;
+	spec->flags |= d->layered && spec->uid == 0 ? SPEC_ROOT : 0;
 	uint32_t uid = spec->uid != UINT32_MAX ? spec->uid : geteuid() ? geteuid() : 1000;
 	uint32_t gid = spec->gid != UINT32_MAX ? spec->gid : getegid() ? getegid() : 1000;
 	if (airlock_plan(policy, &spec->airlock, err) < 0)
 		return -1;
-	image_host_plan(&d->plan, spec->hostname, airlock_resolver(&spec->airlock), uid, gid);
-	if (authority && image_host_trust(&d->plan, authority, err) < 0)
+	const struct plan_names names = {spec->hostname, airlock_resolver(&spec->airlock), uid, gid};
+	if (draft_root(d, &names, layers, authority, err) < 0)
 		return -1;
 	plan_home(&d->plan, layers);
 	if (strlist_copy(&d->read, &policy->mounts_read, err) < 0 || plan_workspace(&d->plan, o, layers, &d->read, err) < 0 ||
-	    plan_user_parts(&d->plan, o, err) < 0 || permit_plan(&d->plan, policy, ctx->home, false, &spec->flags, err) < 0)
+	    plan_user_parts(&d->plan, o, err) < 0 ||
+	    permit_plan(&d->plan, policy, ctx->home, d->image.hold < 0 ? NULL : &d->image, false, &spec->flags, err) < 0)
 		return -1;
 	return draft_rules(d, ctx, policy, o, err);
 }
@@ -387,7 +419,8 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
                          const struct backend_layers *layers, struct backend_sandbox *out, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf body = {0};
-	struct draft d = {.spec = {
+	struct draft d = {.image = IMAGE_ROOT_NONE,
+	                  .spec = {
 				  .hostname = o->hostname ? o->hostname : "cordon",
 				  .home = ctx->home,
 				  .limits_force = getenv("CORDON_LIMITS"),
@@ -402,23 +435,24 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 #ifdef CORDON_TEST_HOOKS
 	d.spec.weaken = weakened();
 #endif
-	*out = (struct backend_sandbox){.control = -1, .seed = -1, .parked = out->parked, .authority = out->authority, .trees = {-1, -1}};
+	*out = (struct backend_sandbox){
+		.control = -1, .seed = -1, .image = -1, .parked = out->parked, .authority = out->authority, .trees = {-1, -1}};
 	memset(out->fds, -1, sizeof(out->fds));
 	if (o->workspace)
 		out->seed = open(o->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	id_new(out->id);
 	d.spec.id = out->id;
 	d.spec.flags |= out->parked ? SPEC_PARKED : 0;
-	if (o->image && strcmp(o->image, "host") != 0) {
-		err_set(err, CORDON_ERR_INPUT, "there is no image '%.60s'", o->image);
-		err_hint(err, "this version has one image: host");
-		return -1;
-	}
-	int r = draft_sandbox(&d, ctx, policy, o, layers, out->authority, err);
+	int r = o->image && strcmp(o->image, IMAGE_HOST) != 0 ? image_root_open(ctx->home, o->image, &d.image, err) : 0;
+	if (r == 0)
+		r = draft_sandbox(&d, ctx, policy, o, layers, out->authority, err);
 	if (r == 0) {
 		sandbox_spec_encode(&d.spec, &body);
 		out->control = request(ctx, WIRE_CREATE, &body, err);
 		r = out->control < 0 ? -1 : 0;
+		out->image = steal_fd(&d.image.hold);
+		out->image_env = d.image.image.env;
+		d.image.image.env = (struct strlist){0};
 	}
 	if (r < 0)
 		process_release(out);
@@ -430,7 +464,7 @@ static int process_start(struct cordon *ctx, const struct cordon_policy *policy,
 static const struct backend_layers *standing(void)
 {
 	static const char *items[] = {[LAYERED_STAGE] = "", [LAYERED_UPPER] = "-", [LAYERED_WORK] = "-"};
-	static const struct backend_layers layers = {{items, ARRAY_SIZE(items)}, {items, ARRAY_SIZE(items)}};
+	static const struct backend_layers layers = {.app = {items, ARRAY_SIZE(items)}, .home = {items, ARRAY_SIZE(items)}};
 	return &layers;
 }
 
@@ -438,12 +472,13 @@ static int process_relayer(struct cordon *ctx, const struct cordon_policy *polic
                            const struct backend_layers *layers, struct backend_sandbox *s, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf body = {0};
-	struct draft d = {.spec = {.id = s->id, .hostname = "", .home = ctx->home, .uid = UINT32_MAX, .gid = UINT32_MAX}};
+	struct draft d = {.image = IMAGE_ROOT_NONE,
+	                  .spec = {.id = s->id, .hostname = "", .home = ctx->home, .uid = UINT32_MAX, .gid = UINT32_MAX}};
 	const bool stay = !layers->app.count && !layers->home.count;
 	int r = strlist_copy(&d.read, &policy->mounts_read, err);
 	plan_home(&d.plan, stay ? standing() : layers);
 	if (r < 0 || plan_workspace(&d.plan, o, stay ? standing() : layers, &d.read, err) < 0 ||
-	    plan_mounts_in_trees(&d.plan, o, err) < 0 || permit_plan(&d.plan, policy, ctx->home, true, &d.spec.flags, err) < 0)
+	    plan_mounts_in_trees(&d.plan, o, err) < 0 || permit_plan(&d.plan, policy, ctx->home, NULL, true, &d.spec.flags, err) < 0)
 		r = -1;
 	if (r == 0 && stay)
 		permit_stay(&d.plan);

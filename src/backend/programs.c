@@ -225,7 +225,7 @@ struct scan {
 
 static int scan_directory(struct scan *s, int fd, int depth, struct cordon_error *err);
 
-static int scan_file(struct scan *s, int dir, const char *name, const struct stat *st, struct cordon_error *err)
+int programs_look(struct programs *out, const char *path, int dir, const char *name, const struct stat *st, struct cordon_error *err)
 {
 	const bool executable = st->st_mode & 0111;
 	struct program p = {.dev = st->st_dev, .ino = st->st_ino, .kind = PROGRAM_OTHER};
@@ -233,14 +233,14 @@ static int scan_file(struct scan *s, int dir, const char *name, const struct sta
 	if (!executable && (is_data(name) || st->st_size < (off_t)sizeof(Elf32_Ehdr)))
 		return 0;
 	_cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	const int native = fd < 0 ? 0 : is_native(fd, &s->out->loaders, err);
+	const int native = fd < 0 ? 0 : is_native(fd, &out->loaders, err);
 	if (native < 0)
 		return -1;
 	if (native || (fd < 0 && executable)) /* what cannot be read may be one */
 		p.kind = PROGRAM_NATIVE;
 	else if (!executable)
 		return 0;
-	return programs_add(s->out, s->path, &p, err);
+	return programs_add(out, path, &p, err);
 }
 
 static int scan_entry(struct scan *s, int dir, const struct dirent *d, int depth, struct cordon_error *err)
@@ -252,7 +252,7 @@ static int scan_entry(struct scan *s, int dir, const struct dirent *d, int depth
 	if (d->d_type == DT_LNK || fstatat(dir, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	if (S_ISREG(st.st_mode))
-		return scan_file(s, dir, d->d_name, &st, err);
+		return programs_look(s->out, s->path, dir, d->d_name, &st, err);
 	if (!S_ISDIR(st.st_mode))
 		return 0;
 	int fd = depth < DEPTH_MAX ? openat(dir, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
@@ -296,6 +296,12 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct program *)a)->path, ((const struct program *)b)->path);
 }
 
+void programs_sort(struct programs *p)
+{
+	if (p->count > 0)
+		qsort(p->items, p->count, sizeof(*p->items), by_path);
+}
+
 int programs_scan(const char *root, struct programs *out, struct programs_dirs *dirs, struct cordon_error *err)
 {
 	struct scan s = {.out = out, .dirs = dirs};
@@ -310,7 +316,6 @@ int programs_scan(const char *root, struct programs *out, struct programs_dirs *
 	}
 	if (scan_directory(&s, fd, 0, err) < 0)
 		return -1;
-	if (out->count > 0)
-		qsort(out->items, out->count, sizeof(*out->items), by_path);
+	programs_sort(out);
 	return 0;
 }

@@ -33,6 +33,9 @@ struct programs {
 
 /* home: $CORDON_HOME. root: absolute and real. A cache that cannot be read or written only costs time. Release with programs_free(). */
 int programs_find(const char *home, const char *root, struct programs *out, struct cordon_error *err);
+/* The same of a directory of an image; their paths are those inside. */
+struct image_root;
+int programs_find_image(const char *home, const struct image_root *image, const char *root, struct programs *out, struct cordon_error *err);
 void programs_free(struct programs *p);
 
 /* ---- for programs_cache.c and the tests ---- */
@@ -47,10 +50,14 @@ struct programs_dirs {
 	size_t count, size;
 };
 int programs_scan(const char *root, struct programs *out, struct programs_dirs *dirs, struct cordon_error *err);
+int programs_scan_image(const struct image_root *image, const char *root, struct programs *out, struct cordon_error *err);
+struct stat;
+/* Adds a file, if it is a program. */
+int programs_look(struct programs *p, const char *path, int dir, const char *name, const struct stat *st, struct cordon_error *err);
+void programs_sort(struct programs *p);
 int programs_add(struct programs *p, const char *path, const struct program *like, struct cordon_error *err);
 int programs_add_dir(struct programs_dirs *d, const char *path, const struct programs_dir *like, struct cordon_error *err);
 void programs_free_dirs(struct programs_dirs *d);
-struct stat;
 struct programs_dir programs_stamp(const struct stat *st);
 
 /* 1 if the text is what programs_encode() made for this root, and all directories are still as they were; then *out is filled in. */

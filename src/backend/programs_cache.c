@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/image_root.h"
 #include "backend/programs.h"
 #include "base/buf.h"
 #include "base/fs.h"
@@ -40,12 +41,12 @@ static uint64_t checksum(const char *data, size_t len)
 
 /* ---- its form ----------------------------------------------------------------------------------------------------------------- */
 
-void programs_encode(const char *root, const struct programs *p, const struct programs_dirs *dirs, struct buf *out)
+static void encode(const char *version, const char *root, const struct programs *p, const struct programs_dirs *dirs, struct buf *out)
 {
 	uint64_t sum = 0;
 
 	buf_add(out, &sum, sizeof(sum));
-	wire_put_str(out, VERSION);
+	wire_put_str(out, version);
 	wire_put_str(out, root);
 	wire_put_u32(out, (uint32_t)dirs->count);
 	for (size_t i = 0; i < dirs->count; i++) {
@@ -70,6 +71,11 @@ void programs_encode(const char *root, const struct programs *p, const struct pr
 		return;
 	sum = checksum(out->data + sizeof(sum), out->len - sizeof(sum));
 	memcpy(out->data, &sum, sizeof(sum));
+}
+
+void programs_encode(const char *root, const struct programs *p, const struct programs_dirs *dirs, struct buf *out)
+{
+	encode(VERSION, root, p, dirs, out);
 }
 
 static bool sum_holds(const char *data, size_t len)
@@ -131,18 +137,24 @@ static bool get_programs(struct wire_reader *r, const char *root, struct program
 	return wire_done(r);
 }
 
-int programs_decode(const void *data, size_t len, const char *root, struct programs *out)
+/* image: no directory was noted, since none of it changes. */
+static int decode(const char *version, bool image, const void *data, size_t len, const char *root, struct programs *out)
 {
 	struct wire_reader r = {.at = (const char *)data + sizeof(uint64_t), .end = (const char *)data + len};
-	bool good = sum_holds(data, len) && text_is(&r, VERSION) && text_is(&r, root);
+	bool good = sum_holds(data, len) && text_is(&r, version) && text_is(&r, root);
 	uint32_t dirs = good ? wire_get_count(&r, sizeof(uint32_t) + 6 * sizeof(uint64_t), COUNT_MAX) : 0;
 
 	for (uint32_t i = 0; i < dirs && good; i++)
 		good = dir_is_unchanged(&r, root);
-	if (good && dirs > 0 && get_programs(&r, root, out))
+	if (good && (dirs > 0 || image) && get_programs(&r, root, out))
 		return 1;
 	programs_free(out);
 	return 0;
+}
+
+int programs_decode(const void *data, size_t len, const char *root, struct programs *out)
+{
+	return decode(VERSION, false, data, len, root, out);
 }
 
 /* ---- its file ----------------------------------------------------------------------------------------------------------------- */
@@ -169,7 +181,7 @@ static void name_of(const char *root, char name[64])
 	snprintf(name, 64, "programs-%.32s", hex);
 }
 
-static int read_cache(int dir, const char *name, const char *root, struct programs *out)
+static int read_cache(int dir, const char *name, const char *version, bool image, const char *root, struct programs *out)
 {
 	struct stat st;
 	_cleanup_buf_ struct buf text = {.cap = CACHE_MAX};
@@ -184,7 +196,7 @@ static int read_cache(int dir, const char *name, const char *root, struct progra
 			return 0;
 		text.len += (size_t)got;
 	}
-	return to ? programs_decode(text.data, text.len, root, out) : 0;
+	return to ? decode(version, image, text.data, text.len, root, out) : 0;
 }
 
 /* Under another name first: others read while we write, and the disk may be full. */
@@ -208,7 +220,7 @@ int programs_find(const char *home, const char *root, struct programs *out, stru
 
 	*out = (struct programs){0};
 	name_of(root, name);
-	if (cache >= 0 && read_cache(cache, name, root, out))
+	if (cache >= 0 && read_cache(cache, name, VERSION, false, root, out))
 		return 0;
 	r = programs_scan(root, out, &dirs, err);
 	if (r == 0 && cache >= 0) {
@@ -219,4 +231,28 @@ int programs_find(const char *home, const char *root, struct programs *out, stru
 	if (r < 0)
 		programs_free(out);
 	return r;
+}
+
+int programs_find_image(const char *home, const struct image_root *image, const char *root, struct programs *out, struct cordon_error *err)
+{
+	static const struct programs_dirs none;
+	_cleanup_fd_ int cache = open_cache(home);
+	_cleanup_buf_ struct buf text = {.cap = CACHE_MAX};
+	char name[64], key[PATH_MAX + DIGEST_LEN + 32], version[DIGEST_LEN + 64];
+
+	*out = (struct programs){0};
+	snprintf(version, sizeof(version), VERSION " of image %s", image->image.id);
+	snprintf(key, sizeof(key), "%s %s", version, root);
+	name_of(key, name);
+	if (cache >= 0 && read_cache(cache, name, version, true, root, out))
+		return 0;
+	if (programs_scan_image(image, root, out, err) < 0) {
+		programs_free(out);
+		return -1;
+	}
+	if (cache >= 0) {
+		encode(version, root, out, &none, &text);
+		write_cache(cache, name, &text);
+	}
+	return 0;
 }

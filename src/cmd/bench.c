@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cordon bench: how long a cold start takes, against the bare program and against other sandboxes.
- *
- * Candidates alternate: each round runs each of them once, in another order, so that a change of the machine's load or clock, and what a run
- * leaves for the kernel to tidy up, hits them all alike. What is compared are medians of one such session, never those of two.
- */
+/* cordon bench: the command, and what it can measure. */
 #include "cmd/bench.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "cmd/cmd.h"
@@ -25,60 +20,82 @@
 #define RUNS_DEFAULT 200
 #define RUNS_MAX 100000
 
-/* For the table of commands (main.c), too: help and completion find them there. */
-
 struct bench_flags {
-	bool peers, json, markdown, layers;
-	const char *runs, *files, *depth;
+	bool peers, json, markdown;
+	const char *runs, *files, *depth, *density, *save, *threshold;
 	struct strlist only;
 };
 
 #define FLAG(member) offsetof(struct bench_flags, member)
 
+/* For the table of commands (main.c), too: help and completion find them there. */
+/* clang-format off */
 const struct option_def bench_options[] = {
 	{.name = "runs", .argument = "N", .offset = FLAG(runs), .help = "runs of each candidate (default 200)"},
-	{.name = "peers", .offset = FLAG(peers), .help = "compare with bwrap, crun, runc and firejail, where installed"},
-	{.name = "only",
-         .argument = "NAME",
-         .offset = FLAG(only),
-         .repeat = true,
-         .complete = COMPLETE_WORDS,
-         .words = "bare cordon bwrap crun crun-lean crun-no-cgroup runc runc-lean firejail",
-         .help = "measure this candidate; may be repeated"},
-	{.name = "layers", .offset = FLAG(layers), .help = "snapshot and rollback instead; --peers: against cp -a and git"},
-	{.name = "files", .argument = "N", .offset = FLAG(files), .help = "with --layers: files of 20 KB in the workspace (default 10000)"},
-	{.name = "depth", .argument = "N", .offset = FLAG(depth), .help = "with --layers: layers below (default 0)"},
+	{.name = "peers", .offset = FLAG(peers),
+	 .help = "compare with bwrap, crun, runc, firejail, nspawn, runsc, podman, docker, cp and git, where installed"},
+	{.name = "only", .argument = "NAME", .offset = FLAG(only), .repeat = true, .complete = COMPLETE_WORDS,
+	 .words = "bare cordon bwrap crun crun-lean crun-no-cgroup runc runc-lean firejail nspawn runsc podman docker",
+	 .help = "measure this candidate; may be repeated"},
+	{.name = "files", .argument = "N", .offset = FLAG(files), .help = "snapshot: files of 20 KB in the workspace (default 10000)"},
+	{.name = "depth", .argument = "N", .offset = FLAG(depth), .help = "snapshot: layers below (default 0)"},
+	{.name = "density", .argument = "N", .offset = FLAG(density), .help = "density: sandboxes to park at most (default 1000)"},
 	{.name = "json", .offset = FLAG(json), .help = "print JSON"},
-	{.name = "markdown", .offset = FLAG(markdown), .help = "print a Markdown table"},
+	{.name = "markdown", .offset = FLAG(markdown), .help = "print a part of a document"},
+	{.name = "save", .argument = "FILE", .offset = FLAG(save), .complete = COMPLETE_FILE, .help = "write JSON to FILE as well, for compare"},
+	{.name = "threshold", .argument = "PERCENT", .offset = FLAG(threshold), .help = "compare: what is less is no difference (default 10)"},
 	{0},
 };
 
 const char bench_about[] =
-	"Measures the cold start: from nothing to /bin/true done and everything about it gone, by the wall clock, from posix_spawn to\n"
-	"waitpid. Candidates alternate; compare the medians of one session only, on a machine that does nothing else. Run it as root\n"
-	"and as a user: both work, and differ. A peer that does not work here is listed with its error.";
+	"Measures, in turn with the bare program and other sandboxes, and shows medians and their spread. Without MEASUREMENT: all of\n"
+	"  cold      /bin/true from the command line, in a sandbox that did not exist before\n"
+	"  warm      /bin/true in a parked sandbox, through the library\n"
+	"  static    the same for a program that does nothing\n"
+	"  second    a second command in a sandbox\n"
+	"  python    a line of Python, from an interpreter that is ready\n"
+	"  rate      sandboxes per second\n"
+	"  burst     100 requests at once\n"
+	"  memory    what a parked sandbox takes\n"
+	"  density   how many fit in 4 GiB\n"
+	"  snapshot  naming a state of many files and going back to it\n"
+	"Compare the figures of one session only, on a machine that does nothing else; run it as root and as a user: both work, and\n"
+	"differ. A peer that does not work here is listed with its error. Everything it makes lies in one temporary directory.\n"
+	"\n"
+	"compare says which medians of B are worse than in A by more than PERCENT and by more than both spread (p10 to p90); the exit\n"
+	"status is then 1.";
 
 const struct example bench_examples[] = {
-	{"cordon bench", "cordon against the bare program"},
-	{"cordon bench --peers --markdown", "and against the others, for a document"},
-	{"cordon bench --layers --peers --runs 50", "what a snapshot and a rollback cost"},
-	{"cordon bench --only cordon --only bwrap --runs 1000", "two of them, more closely"},
+	{"cordon bench", "everything, against the bare program"},
+	{"cordon bench --peers --markdown cold python", "two of them against the others, for a document"},
+	{"cordon bench snapshot --peers --runs 50", "what a snapshot and a rollback cost"},
+	{"cordon bench cold --only cordon --only bwrap --runs 1000", "two candidates, more closely"},
+	{"cordon bench --save before.json; ...; cordon bench --save after.json", "figures before and after a change"},
+	{"cordon bench compare before.json after.json", "... and what became slower"},
 	{0},
 };
 
-/* What the figures depend on besides the candidates. */
-struct session {
-	struct utsname host;
-	long cpus;
-	double load_before[3], load_after[3];
-	uint64_t runs;
-	size_t rounds; /* done */
-	double cordon; /* its median, 0: not measured */
+const struct bench_measure bench_measures[] = {
+	{"cold", "Cold start of " BENCH_PROGRAM, "ms", 2, false,
+	 "From the command line, in a sandbox that did not exist before and does not afterwards, by the wall clock from fork to wait.", bench_cold},
+	{"warm", "Warm start of " BENCH_PROGRAM, "ms", 3, false,
+	 "Through libcordon in one process, with sandboxes parked; bare: vfork, exec and wait in the same process.", bench_warm},
+	{"static", "Warm start of a program that does nothing", "ms", 3, false,
+	 "As above with a static program without a C library that exits at once: what the sandbox itself takes.", bench_static},
+	{"second", "Second command in a sandbox", "ms", 3, false,
+	 "A command in a sandbox that is there and has run others; peers: exec in a container that runs.", bench_second},
+	{"python", "Python one-liner", "ms", 3, false,
+	 "python3 -c pass: cordon takes the code to a parked interpreter, the others start one, in a new sandbox.", bench_python},
+	{"rate", "Sandboxes per second", "per s", 0, true, "Made, used for " BENCH_PROGRAM " and removed, twice as many at a time as there are CPUs.", bench_rate},
+	{"burst", "Burst of 100", "ms", 1, false, "More requests at once than sandboxes are parked: the rest is made cold, and none may fail.", bench_burst},
+	{"memory", "Memory of a parked sandbox", "KiB", 0, false, "Private memory of its processes, and what the machine has less.", bench_memory},
+	{"density", "Parked sandboxes in 4 GiB", "", 0, true, "Parked until MemAvailable has shrunk by 4 GiB, or as many as --density says.", bench_density},
+	{"snapshot", "Snapshot and rollback", "ms", 2, false,
+	 "20 files are edited, 10 made, 5 removed, one changes its mode and a directory goes; then the state before is restored, through the library.", bench_snapshot},
 };
-
-struct figures {
-	double median, p10, p90, min;
-};
+/* clang-format on */
+const size_t bench_measure_count = ARRAY_SIZE(bench_measures);
+_Static_assert(ARRAY_SIZE(bench_measures) <= BENCH_SECTIONS_MAX, "more measurements than places");
 
 /* ---- signals ----------------------------------------------------------------------------------------------------------------- */
 
@@ -106,74 +123,13 @@ static void catch_signals(void)
 		sigaction(signals[i], &action, NULL);
 }
 
-/* ---- measuring --------------------------------------------------------------------------------------------------------------- */
+/* ---- the session ------------------------------------------------------------------------------------------------------------- */
 
-static void measure(struct bench *b, struct candidate *c)
+bool bench_wanted(const struct bench *b, const char *candidate, bool peer)
 {
-	struct cordon_error err = {0};
-	double ms;
-
-	if (bench_run(b, c, &ms, &err) == 0) {
-		c->ms[c->count++] = ms;
-	} else if (!bench_interrupted()) {
-		c->failures++;
-		c->error = err;
-	}
-}
-
-/* Another order in each round (Fisher and Yates): nobody always runs in the wake of the same other. */
-static void shuffle(size_t *order, size_t count, unsigned *seed)
-{
-	for (size_t i = 0; i < count; i++)
-		order[i] = i;
-	for (size_t i = count; i > 1; i--) {
-		size_t k = (size_t)rand_r(seed) % i, swapped = order[i - 1];
-
-		order[i - 1] = order[k];
-		order[k] = swapped;
-	}
-}
-
-static int run_rounds(struct bench *b, struct session *s, struct cordon_error *err)
-{
-	size_t order[BENCH_CANDIDATES_MAX];
-	unsigned seed = 1; /* the same order in each session */
-	bool show = isatty(STDERR_FILENO);
-
-	for (size_t i = 0; i < b->count; i++)
-		if (b->candidates[i].error.code == CORDON_OK && !(b->candidates[i].ms = calloc(s->runs, sizeof(double))))
-			return err_sys(err, "cannot keep %llu figures", (unsigned long long)s->runs);
-	for (; s->rounds < s->runs && !bench_interrupted(); s->rounds++) {
-		if (show && s->rounds % 10 == 0)
-			fprintf(stderr, "\r\033[Kround %zu of %llu", s->rounds, (unsigned long long)s->runs);
-		shuffle(order, b->count, &seed);
-		for (size_t i = 0; i < b->count && !bench_interrupted(); i++)
-			if (b->candidates[order[i]].ms)
-				measure(b, &b->candidates[order[i]]);
-	}
-	if (show)
-		fputs("\r\033[K", stderr);
-	return 0;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static struct figures figures_of(const struct candidate *c)
-{
-	if (c->count == 0)
-		return (struct figures){0};
-	qsort(c->ms, c->count, sizeof(double), compare);
-	size_t n = c->count, half = n / 2;
-	return (struct figures){
-		.median = n % 2 ? c->ms[half] : (c->ms[half - 1] + c->ms[half]) / 2,
-		.p10 = c->ms[(n - 1) / 10],
-		.p90 = c->ms[(n - 1) * 9 / 10],
-		.min = c->ms[0],
-	};
+	if (!b->o.only->count)
+		return !peer || b->o.peers;
+	return strlist_has(b->o.only, candidate) || (strncmp(candidate, "cordon-", 7) == 0 && strlist_has(b->o.only, "cordon"));
 }
 
 static void read_load(double load[3])
@@ -184,229 +140,196 @@ static void read_load(double load[3])
 		load[0] = load[1] = load[2] = 0;
 }
 
-/* ---- output ------------------------------------------------------------------------------------------------------------------ */
+extern const char bench_noop_blob[], bench_noop_blob_end[];
 
-static const char *who(void)
+/* Its own directory and its own $CORDON_HOME: a benchmark is no part of anybody's audit. Podman, too, has no other place for what it writes. */
+static int session_open(struct bench *b, struct cordon_error *err)
 {
-	return geteuid() ? "as an ordinary user" : "as root";
+	const char *base = getenv("TMPDIR");
+	static const char *const places[] = {"HOME", "TMPDIR", "XDG_RUNTIME_DIR"};
+	char home[128];
+
+	b->dir_fd = -1;
+	b->cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	if ((b->errors = memfd_create("cordon-bench", MFD_CLOEXEC)) < 0)
+		return err_sys(err, "memfd_create");
+	if (!base || *base != '/' || strlen(base) > 64)
+		base = access("/var/tmp", W_OK) == 0 ? "/var/tmp" : "/tmp"; /* a disk, where there is one */
+	snprintf(b->dir, sizeof(b->dir), "%s/cordon-bench-XXXXXX", base);
+	if (!mkdtemp(b->dir)) {
+		err_sys(err, "cannot create %s", b->dir);
+		b->dir[0] = '\0';
+		return -1;
+	}
+	/* the root of a container is another uid, and has to get at its root file system */
+	b->dir_fd = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (b->dir_fd < 0 || fchmod(b->dir_fd, 0755) < 0)
+		return err_sys(err, "%s", b->dir);
+	snprintf(home, sizeof(home), "%s/home", b->dir);
+	setenv("CORDON_HOME", home, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		setenv(places[i], b->dir, 1);
+	snprintf(b->tools, sizeof(b->tools), "%s/tools", b->dir);
+	if (fs_mkdirs(b->dir_fd, "tools", 0755, err) < 0)
+		return -1;
+	return fs_write_file(b->dir_fd, "tools/noop", bench_noop_blob, (size_t)(bench_noop_blob_end - bench_noop_blob), 0755, err);
 }
 
-static void print_setting(const struct session *s)
+static void session_close(struct bench *b)
 {
-	printf("Cold start of " BENCH_PROGRAM
-	       ", %zu runs each, alternating, %s. Linux %s, %ld CPUs; load %.2f before, %.2f after; cordon %s.\n",
-	       s->rounds, who(), s->host.release, s->cpus, s->load_before[0], s->load_after[0], cordon_version());
-}
-
-/* How long cordon takes, as a multiple of what this one takes. */
-static void format_ratio(const struct session *s, const struct figures *f, char *text, size_t size)
-{
-	if (s->cordon > 0 && f->median > 0)
-		snprintf(text, size, "%.2fx", s->cordon / f->median);
-	else
-		snprintf(text, size, "-");
-}
-
-static void print_trouble(const struct candidate *c, const char *before)
-{
-	if (c->failures)
-		printf("%s%s: %zu runs failed; the last: %s\n", before, c->name, c->failures, c->error.message);
-}
-
-static void print_text(const struct bench *b, const struct session *s)
-{
-	struct colours colours = colours_for(STDOUT_FILENO);
-
-	print_setting(s);
-	printf("\n%s%-15s %9s %9s %9s %11s%s\n", colours.bold, "ms", "median", "p10", "p90", "cordon/it", colours.off);
+	bench_engine_stop(b);
 	for (size_t i = 0; i < b->count; i++) {
-		const struct candidate *c = &b->candidates[i];
-		struct figures f = figures_of(c);
-		char ratio[32];
-
-		if (!c->ms) {
-			printf("%s%-15s%s %s\n", colours.bad, c->name, colours.off, c->error.message);
-			continue;
+		for (size_t k = 0; k < b->sections[i]->count; k++) {
+			bench_command_free(&b->sections[i]->rows[k].command);
+			free(b->sections[i]->rows[k].values);
 		}
-		format_ratio(s, &f, ratio, sizeof(ratio));
-		printf("%s%-15s%s %9.2f %9.2f %9.2f %11s\n", colours.name, c->name, colours.off, f.median, f.p10, f.p90, ratio);
+		free(b->sections[i]);
 	}
-	puts("");
-	for (size_t i = 0; i < b->count; i++) {
-		const struct candidate *c = &b->candidates[i];
-
-		print_trouble(c, "");
-		printf("%s%s%s%s%s%s: %s\n", colours.dim, c->name, *c->version ? " (" : "", c->version, *c->version ? ")" : "", colours.off,
-		       c->how);
-	}
+	cleanup_fd(&b->errors);
+	cleanup_fd(&b->dir_fd);
+	_cleanup_fd_ int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*b->dir && root >= 0)
+		fs_remove_tree(root, b->dir + 1, NULL);
 }
 
-static void print_markdown(const struct bench *b, const struct session *s)
+static int measure_one(struct bench *b, const struct bench_measure *m, struct cordon_error *err)
 {
-	print_setting(s);
-	puts("\n| candidate | median ms | p10 | p90 | cordon ÷ it | version |\n|---|--:|--:|--:|--:|---|");
-	for (size_t i = 0; i < b->count; i++) {
-		const struct candidate *c = &b->candidates[i];
-		struct figures f = figures_of(c);
-		char ratio[32];
+	struct bench_section *s = calloc(1, sizeof(*s));
 
-		format_ratio(s, &f, ratio, sizeof(ratio));
-		if (c->ms)
-			printf("| %s | %.2f | %.2f | %.2f | %s | %s |\n", c->name, f.median, f.p10, f.p90, ratio, c->version);
-		else
-			printf("| %s | – | – | – | – | %s |\n", c->name, c->version);
-	}
-	puts("");
-	for (size_t i = 0; i < b->count; i++) {
-		const struct candidate *c = &b->candidates[i];
-
-		if (c->ms)
-			printf("- %s: %s\n", c->name, c->how);
-		else
-			printf("- %s: does not work here: %s\n", c->name, c->error.message);
-		print_trouble(c, "- ");
-	}
-}
-
-static void put_load(struct json *j, const char *key, const double load[3])
-{
-	json_key(j, key);
-	json_array(j);
-	for (int i = 0; i < 3; i++)
-		json_double(j, load[i]);
-	json_end(j);
-}
-
-static void put_candidate(struct json *j, const struct candidate *c, const struct session *s)
-{
-	struct figures f = figures_of(c);
-
-	json_object(j);
-	json_kstr(j, "name", c->name);
-	json_kstr(j, "version", *c->version ? c->version : NULL);
-	json_kstr(j, "how", c->how);
-	json_kint(j, "runs", (int64_t)c->count);
-	json_kint(j, "failures", (int64_t)c->failures);
-	if (c->count) {
-		json_kdouble(j, "median_ms", f.median);
-		json_kdouble(j, "p10_ms", f.p10);
-		json_kdouble(j, "p90_ms", f.p90);
-		json_kdouble(j, "min_ms", f.min);
-	}
-	json_key(j, "cordon_ratio");
-	if (s->cordon > 0 && f.median > 0)
-		json_double(j, s->cordon / f.median);
-	else
-		json_null(j);
-	json_kstr(j, "error", c->error.code == CORDON_OK ? NULL : c->error.message);
-	json_end(j);
-}
-
-static int print_json(const struct bench *b, const struct session *s)
-{
-	_cleanup_buf_ struct buf out = {0};
-	struct json j = {.out = &out};
-
-	json_object(&j);
-	json_kstr(&j, "benchmark", "cold_start");
-	json_kstr(&j, "program", BENCH_PROGRAM);
-	json_kstr(&j, "cordon", cordon_version());
-	json_kint(&j, "uid", geteuid());
-	json_kstr(&j, "kernel", s->host.release);
-	json_kint(&j, "cpus", s->cpus);
-	json_kint(&j, "rounds", (int64_t)s->rounds);
-	put_load(&j, "load_before", s->load_before);
-	put_load(&j, "load_after", s->load_after);
-	json_key(&j, "candidates");
-	json_array(&j);
-	for (size_t i = 0; i < b->count; i++)
-		put_candidate(&j, &b->candidates[i], s);
-	json_end(&j);
-	json_end(&j);
-	return out.failed || puts(out.data) < 0 ? -1 : 0;
+	if (!s)
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	s->measure = m;
+	b->sections[b->count++] = s;
+	if (m->run(b, s, &s->error) < 0 && s->error.code == CORDON_OK)
+		err_set(&s->error, CORDON_ERR_SYSTEM, "failed");
+	return 0;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------------------- */
 
-static bool wanted(const void *arg, const char *name, bool peer)
+static int find_word(const char *kind, const char *word, const char *const *words, size_t count, struct cordon_error *err)
 {
-	const struct bench_flags *flags = arg;
-	return flags->only.count ? strlist_has(&flags->only, name) : !peer || flags->peers;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(word, words[i]) == 0)
+			return (int)i;
+	const char *near = nearest_word(word, words, count);
+	err_set(err, CORDON_ERR_INPUT, "no %s is called '%s'%s%s%s", kind, word, near ? " (did you mean " : "", near ? near : "",
+	        near ? "?)" : "");
+	return err_hint(err, "cordon bench --help lists them");
 }
 
-static int check_flags(const struct bench_flags *flags, uint64_t *runs, struct cordon_error *err)
+static int check_flags(const struct bench_flags *flags, struct bench_options *o, struct cordon_error *err)
 {
+	const struct {
+		const char *name, *text;
+		uint64_t min, max;
+		size_t *to;
+	} numbers[] = {
+		{"--runs", flags->runs, 1, RUNS_MAX, &o->runs},
+		{"--files", flags->files, 2300, 1000000, &o->files},
+		{"--depth", flags->depth, 0, 1000, &o->depth},
+		{"--density", flags->density, 1, 100000, &o->density},
+	};
 	size_t count = 0;
 
 	while (bench_names[count])
 		count++;
-	for (size_t i = 0; i < flags->only.count; i++) {
-		const char *name = flags->only.items[i], *near = nearest_word(name, bench_names, count);
-		bool known = false;
+	for (size_t i = 0; i < flags->only.count; i++)
+		if (find_word("candidate", flags->only.items[i], bench_names, count, err) < 0)
+			return err_wrap(err, "--only");
+	*o = (struct bench_options){.runs = RUNS_DEFAULT, .files = 10000, .density = 1000, .peers = flags->peers, .only = &flags->only};
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		uint64_t n;
 
-		for (size_t k = 0; k < count; k++)
-			known = known || strcmp(name, bench_names[k]) == 0;
-		if (known)
+		if (!numbers[i].text)
 			continue;
-		err_set(err, CORDON_ERR_INPUT, "--only: no candidate is called '%s'%s%s%s", name, near ? " (did you mean " : "",
-		        near ? near : "", near ? "?)" : "");
-		return err_hint(err, "bare, cordon, bwrap, crun, crun-lean, crun-no-cgroup, runc, runc-lean, firejail");
+		if (units_parse_count(numbers[i].text, numbers[i].min, numbers[i].max, &n, err) < 0)
+			return err_wrap(err, "%s", numbers[i].name);
+		*numbers[i].to = (size_t)n;
 	}
-	*runs = RUNS_DEFAULT;
-	if (flags->runs && units_parse_count(flags->runs, 1, RUNS_MAX, runs, err) < 0)
-		return err_wrap(err, "--runs");
 	if (flags->json && flags->markdown)
 		return err_set(err, CORDON_ERR_INPUT, "--json and --markdown exclude each other");
 	return 0;
 }
 
-static int layers_and_report(const struct bench_flags *flags, uint64_t runs, struct cordon_error *err)
+static int report(const struct bench *b, const struct bench_flags *flags, struct cordon_error *err)
 {
-	uint64_t files = 10000, depth = 0;
-	if (flags->files && units_parse_count(flags->files, 2300, 1000000, &files, err) < 0)
-		return err_wrap(err, "--files");
-	if (flags->depth && units_parse_count(flags->depth, 0, 1000, &depth, err) < 0)
-		return err_wrap(err, "--depth");
+	_cleanup_buf_ struct buf out = {0};
+
+	bench_put_json(b, &out);
+	buf_add_str(&out, "\n");
+	if (out.failed)
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	if (flags->save && fs_write_file(AT_FDCWD, flags->save, out.data, out.len, 0644, err) < 0)
+		return -1;
 	if (flags->json)
-		return err_set(err, CORDON_ERR_INPUT, "--layers prints a table or, with --markdown, a document");
-	catch_signals();
-	return bench_layers(
-		&(struct bench_layers_options){
-			.runs = runs, .files = files, .depth = depth, .peers = flags->peers, .markdown = flags->markdown},
-		err);
+		fputs(out.data, stdout);
+	else if (flags->markdown)
+		bench_print_markdown(b);
+	else
+		bench_print_text(b);
+	return fflush(stdout) ? err_sys(err, "cannot write the result") : 0;
 }
 
-static int bench_and_report(const struct bench_flags *flags, uint64_t runs, struct cordon_error *err)
+/* Fails when nothing at all could be measured of cordon; a section that could not says so. */
+static int bench_and_report(const struct bench_flags *flags, const struct bench_options *o, const bool *chosen, struct cordon_error *err)
 {
-	struct session s = {.cpus = sysconf(_SC_NPROCESSORS_ONLN), .runs = runs};
-	struct bench b;
-	int r;
+	struct bench b = {.o = *o};
+	size_t failed = 0;
 
 	catch_signals();
-	uname(&s.host);
-	read_load(s.load_before);
-	r = bench_prepare(&b, wanted, flags, err);
-	if (r == 0)
-		r = run_rounds(&b, &s, err);
-	read_load(s.load_after);
-	for (size_t i = 0; r == 0 && i < b.count; i++) {
-		if (strcmp(b.candidates[i].name, "cordon") != 0)
-			continue;
-		s.cordon = figures_of(&b.candidates[i]).median;
-		if (b.candidates[i].error.code != CORDON_OK) {
-			*err = b.candidates[i].error;
-			r = bench_interrupted() ? 0 : -1;
-		}
+	read_load(b.load_before);
+	int r = session_open(&b, err);
+	for (size_t i = 0; r == 0 && i < bench_measure_count && !bench_interrupted(); i++)
+		if (chosen[i])
+			r = measure_one(&b, &bench_measures[i], err);
+	read_load(b.load_after);
+	for (size_t i = 0; i < b.count; i++)
+		failed += b.sections[i]->error.code != CORDON_OK;
+	if (r == 0 && b.count)
+		r = report(&b, flags, err);
+	if (r == 0 && failed && !bench_interrupted()) {
+		for (size_t i = b.count; i > 0; i--)
+			if (b.sections[i - 1]->error.code != CORDON_OK)
+				*err = b.sections[i - 1]->error;
+		r = err_wrap(err, "%zu of %zu measurements failed; the first", failed, b.count);
 	}
-	if (r == 0 && s.rounds == 0)
-		; /* interrupted before there was anything to tell */
-	else if (r == 0 && flags->json)
-		r = print_json(&b, &s) < 0 ? err_set(err, CORDON_ERR_SYSTEM, "cannot write the result") : 0;
-	else if (r == 0)
-		(flags->markdown ? print_markdown : print_text)(&b, &s);
-	bench_clean_up(&b);
+	session_close(&b);
 	return r;
 }
+
+static int choose(int argc, char **argv, bool *chosen, struct cordon_error *err)
+{
+	const char *names[BENCH_SECTIONS_MAX];
+
+	for (size_t i = 0; i < bench_measure_count; i++) {
+		names[i] = bench_measures[i].name;
+		chosen[i] = argc == 0;
+	}
+	for (int i = 0; i < argc; i++) {
+		int at = find_word("measurement", argv[i], names, bench_measure_count, err);
+
+		if (at < 0)
+			return -1;
+		chosen[at] = true;
+	}
+	return 0;
+}
+
+#ifdef CORDON_FULL
+static int compare(int argc, char **argv, const struct bench_flags *flags, int *status, struct cordon_error *err)
+{
+	uint64_t percent = 10;
+
+	if (argc != 2)
+		return err_set(err, CORDON_ERR_INPUT, "compare takes two files of cordon bench --json");
+	if (flags->threshold && units_parse_count(flags->threshold, 0, 10000, &percent, err) < 0)
+		return err_wrap(err, "--threshold");
+	int worse = bench_compare(argv[0], argv[1], (double)percent, flags->json, err);
+	*status = worse > 0 ? EXIT_WEAKER : EXIT_OK;
+	return worse < 0 ? -1 : 0;
+}
+#endif
 
 int cmd_bench(int argc, char **argv)
 {
@@ -414,16 +337,28 @@ int cmd_bench(int argc, char **argv)
 	struct bench_flags flags = {0};
 	struct parsed_options parsed;
 	struct cordon_error err = {0};
-	uint64_t runs;
+	struct bench_options o;
+	bool chosen[BENCH_SECTIONS_MAX];
 	int status = EXIT_OK;
 
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "compare") == 0)
+#ifdef CORDON_FULL
+			break;
+#else
+			return cmd_full(argc, argv); /* it reads JSON */
+#endif
 	options_parse(command, argc, argv, &flags, NULL, &parsed);
 	if (options_accept(command, &parsed, &status)) {
-		if (parsed.first < argc)
-			err_set(&err, CORDON_ERR_INPUT, "unexpected argument '%s'", argv[parsed.first]);
-		else if (check_flags(&flags, &runs, &err) == 0)
-			(flags.layers ? layers_and_report : bench_and_report)(&flags, runs, &err);
-		status = EXIT_OK;
+		int words = argc - parsed.first;
+		char **word = argv + parsed.first;
+#ifdef CORDON_FULL
+		if (words && strcmp(*word, "compare") == 0)
+			compare(words - 1, word + 1, &flags, &status, &err);
+		else
+#endif
+			if (choose(words, word, chosen, &err) == 0 && check_flags(&flags, &o, &err) == 0)
+			bench_and_report(&flags, &o, chosen, &err);
 		if (err.code != CORDON_OK && !bench_interrupted()) {
 			report_error("cordon bench", &err);
 			status = EXIT_CORDON_FAILED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cordon bench --layers: what a snapshot and a rollback cost, against copying the tree and against git, over the same tree and the same
+ * snapshot: what a snapshot and a rollback cost, against copying the tree and against git, over the same tree and the same
  * changes: 20 edits, 10 new files, 5 deletions, a chmod and a removed directory.
  */
 #include <errno.h>
@@ -28,32 +28,32 @@ static const char changes[] = "for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
 			      "for i in 0 1 2 3 4 5 6 7 8 9; do echo new >d$i/new; done\n"
 			      "rm d20/f1 d20/f2 d20/f3 d20/f4 d20/f5 && chmod 600 d21/f1 && rm -r d22\n";
 
-struct row {
-	const char *name;
-	double *ms;
-	size_t count;
-};
+enum { ROW_BOTH, ROW_SNAPSHOT, ROW_ROLLBACK, ROW_FAILED, ROW_COPY, ROW_GIT_SAVE, ROW_GIT_RESET, ROW_COUNT };
 
-enum { ROW_SNAPSHOT, ROW_ROLLBACK, ROW_FAILED, ROW_COPY, ROW_GIT_SAVE, ROW_GIT_RESET, ROW_COUNT };
+static const struct {
+	const char *name, *how;
+	bool peer;
+} row_table[ROW_COUNT] = {
+	[ROW_BOTH] = {"cordon", "snapshot and rollback together", false},
+	[ROW_SNAPSHOT] = {"cordon-snapshot", "naming the present state", false},
+	[ROW_ROLLBACK] = {"cordon-rollback", "going back to it after the changes", false},
+	[ROW_FAILED] = {"cordon-failed-exec", "what undoing a failed command adds after it has ended; its record is written to the disk",
+                        false},
+	[ROW_COPY] = {"cp -a", "of the tree, one way", true},
+	[ROW_GIT_SAVE] = {"git-commit", "git add -A, git commit", true},
+	[ROW_GIT_RESET] = {"git-reset", "git reset --hard, git clean -fdx", true},
+};
 
 struct layers_bench {
-	struct bench_layers_options o;
-	char dir[128];
+	struct bench *bench;
 	int dir_fd;
-	struct row rows[ROW_COUNT];
+	struct bench_row *rows[ROW_COUNT];
 };
-
-static double now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static void add(struct layers_bench *b, int row, double ms)
 {
-	if (b->rows[row].ms && b->rows[row].count < b->o.runs)
-		b->rows[row].ms[b->rows[row].count++] = ms;
+	if (b->rows[row])
+		bench_row_value(b->rows[row], ms);
 }
 
 /* ---- the tree ---------------------------------------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static int make_tree(struct layers_bench *b, struct cordon_error *err)
 {
 	static char data[FILE_BYTES];
 	uint64_t x = 88172645463325252ull; /* xorshift: contents that do not compress, the same each time */
-	for (size_t i = 0; i < b->o.files; i++) {
+	for (size_t i = 0; i < b->bench->o.files; i++) {
 		char path[64];
 		if (i % FILES_PER_DIR == 0) {
 			snprintf(path, sizeof(path), "tree/d%zu", i / FILES_PER_DIR);
@@ -87,7 +87,7 @@ static int shell(struct layers_bench *b, const char *line, double *ms, struct co
 {
 	extern char **environ;
 	char full[2048];
-	snprintf(full, sizeof(full), "cd '%s' && %s", b->dir, line);
+	snprintf(full, sizeof(full), "cd '%s' && %s", b->bench->dir, line);
 	char *const argv[] = {(char[]){"sh"}, (char[]){"-c"}, full, NULL};
 	posix_spawn_file_actions_t actions;
 	pid_t pid;
@@ -95,7 +95,7 @@ static int shell(struct layers_bench *b, const char *line, double *ms, struct co
 	posix_spawn_file_actions_init(&actions);
 	for (int i = 0; i < 3; i++)
 		posix_spawn_file_actions_addopen(&actions, i, "/dev/null", O_RDWR, 0);
-	double begin = now_ms();
+	double begin = bench_now_ms();
 	r = posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	if (r) {
@@ -105,7 +105,7 @@ static int shell(struct layers_bench *b, const char *line, double *ms, struct co
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (ms)
-		*ms = now_ms() - begin;
+		*ms = bench_now_ms() - begin;
 	return status == 0 ? 0 : err_set(err, CORDON_ERR_SYSTEM, "failed: %.200s", line);
 }
 
@@ -116,14 +116,14 @@ static int exec_inside(struct cordon_sandbox *s, const char *line, const char *o
 {
 	const char *const argv[] = {"sh", "-c", line, NULL};
 	struct cordon_exec *e;
-	double begin = now_ms();
+	double begin = bench_now_ms();
 	if (cordon_exec_start(
 		    s, &(struct cordon_exec_options){.size = sizeof(struct cordon_exec_options), .argv = argv, .on_failure = on_failure},
 		    &e, err) < 0)
 		return -1;
 	int r = cordon_exec_wait(e, err);
 	if (r == 0 && beyond)
-		*beyond = now_ms() - begin - cordon_exec_result(e)->duration_ms;
+		*beyond = bench_now_ms() - begin - cordon_exec_result(e)->duration_ms;
 	cordon_exec_free(e);
 	return r;
 }
@@ -131,19 +131,20 @@ static int exec_inside(struct cordon_sandbox *s, const char *line, const char *o
 static int one_round(struct layers_bench *b, struct cordon_sandbox *s, const char *failing, bool count, struct cordon_error *err)
 {
 	char id[21];
-	double begin = now_ms(), beyond;
+	double begin = bench_now_ms(), beyond;
 	if (cordon_sandbox_snapshot(s, NULL, NULL, id, err) < 0)
 		return -1;
-	double saved = now_ms();
+	double saved = bench_now_ms();
 	if (exec_inside(s, changes, NULL, NULL, err) < 0)
 		return -1;
-	double changed = now_ms();
+	double changed = bench_now_ms();
 	if (cordon_sandbox_restore(s, id, err) < 0)
 		return -1;
-	double restored = now_ms();
+	double restored = bench_now_ms();
 	if (exec_inside(s, failing, "rollback", &beyond, err) < 0)
 		return -1;
 	if (count) {
+		add(b, ROW_BOTH, saved - begin + restored - changed);
 		add(b, ROW_SNAPSHOT, saved - begin);
 		add(b, ROW_ROLLBACK, restored - changed);
 		add(b, ROW_FAILED, beyond);
@@ -155,15 +156,18 @@ static int bench_sandbox(struct layers_bench *b, struct cordon_sandbox *s, struc
 {
 	char failing[sizeof(changes) + 16];
 	snprintf(failing, sizeof(failing), "%sexit 1\n", changes);
-	for (size_t i = 0; i < b->o.depth; i++) {
+	for (size_t i = 0; i < b->bench->o.depth; i++) {
 		char line[64];
 		snprintf(line, sizeof(line), "echo %zu >layer", i);
 		if (exec_inside(s, line, NULL, NULL, err) < 0)
 			return -1;
 	}
-	for (size_t i = 0; i < b->o.runs + 2 && !bench_interrupted(); i++) /* two to warm up */
+	for (size_t i = 0; i < b->bench->o.runs + 2 && !bench_interrupted(); i++) { /* two to warm up */
+		bench_progress("snapshot", i, b->bench->o.runs + 2);
 		if (one_round(b, s, failing, i >= 2, err) < 0)
 			return -1;
+	}
+	bench_progress(NULL, 0, 0);
 	return 0;
 }
 
@@ -171,10 +175,8 @@ static int bench_cordon(struct layers_bench *b, struct cordon_error *err)
 {
 	struct cordon_sandbox *s = NULL;
 	struct cordon *c = NULL;
-	char tree[160], state[160], id[21];
-	snprintf(tree, sizeof(tree), "%s/tree", b->dir);
-	snprintf(state, sizeof(state), "%s/state", b->dir);
-	setenv("CORDON_HOME", state, 1);
+	char tree[160], id[21];
+	snprintf(tree, sizeof(tree), "%s/tree", b->bench->dir);
 	int r = cordon_create(&(struct cordon_create_options){.size = sizeof(struct cordon_create_options), .workspace = tree}, id, err);
 	if (r == 0)
 		r = cordon_open(&c, err);
@@ -205,8 +207,10 @@ static int bench_git(struct layers_bench *b, struct cordon_error *err)
 	static const char git[] = "cd tree && git -c user.name=bench -c user.email=bench@localhost -c commit.gpgsign=false ";
 	char save[256], inside[sizeof(changes) + 32];
 	double ms;
-	if (access("/usr/bin/git", X_OK) < 0)
+	if (access("/usr/bin/git", X_OK) < 0) {
+		err_set(&b->rows[ROW_GIT_SAVE]->error, CORDON_ERR_NOT_FOUND, "not installed");
 		return 0;
+	}
 	snprintf(save, sizeof(save), "%s add -A && %s commit -q --allow-empty -m x", git, strstr(git, "git"));
 	snprintf(inside, sizeof(inside), "cd tree && { %s}", changes);
 	if (shell(b, "cd tree && git init -q .", NULL, err) < 0 || shell(b, save, NULL, err) < 0)
@@ -223,88 +227,23 @@ static int bench_git(struct layers_bench *b, struct cordon_error *err)
 	return 0;
 }
 
-/* ---- the report -------------------------------------------------------------------------------------------------------------- */
-
-static int by_size(const void *a, const void *b)
+int bench_snapshot(struct bench *bench, struct bench_section *s, struct cordon_error *err)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
+	struct layers_bench b = {.bench = bench, .dir_fd = bench->dir_fd};
 
-static double median(struct row *r)
-{
-	if (!r->count)
-		return 0;
-	qsort(r->ms, r->count, sizeof(*r->ms), by_size);
-	return r->ms[r->count / 2];
-}
-
-static void print_row(const struct layers_bench *b, const struct row *r, double m, double ratio)
-{
-	const double p90 = r->ms[r->count * 9 / 10];
-	if (b->o.markdown)
-		printf("| %s | %.2f | %.2f | %.1f |\n", r->name, m, p90, ratio);
-	else
-		printf("%-28s %10.2f %10.2f %9.1fx\n", r->name, m, p90, ratio);
-}
-
-static void print_rows(struct layers_bench *b)
-{
-	double load[3] = {0};
-	if (getloadavg(load, 1) < 1)
-		load[0] = 0;
-	double both = median(&b->rows[ROW_SNAPSHOT]) + median(&b->rows[ROW_ROLLBACK]);
-	printf("Snapshot and rollback, %zu files of %d bytes, 37 changes, %zu layers below, %s; %zu runs (of slow ones %d); load %.2f; cordon %s.\n\n",
-	       b->o.files, FILE_BYTES, b->o.depth, geteuid() ? "as an ordinary user" : "as root", b->o.runs, SLOW_RUNS, load[0],
-	       cordon_version());
-	if (b->o.markdown)
-		puts("| what | median ms | p90 | ÷ cordon |\n|---|--:|--:|--:|");
-	else
-		printf("%-28s %10s %10s %10s\n", "ms", "median", "p90", "/cordon");
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		struct row *r = &b->rows[i];
-		double m = median(r);
-		if (r->count)
-			print_row(b, r, m, both > 0 ? m / both : 0);
-	}
-	if (b->o.markdown)
-		printf("| cordon snapshot and rollback | %.2f | | 1.0 |\n", both);
-	else
-		printf("%-28s %10.2f %10s %9.1fx\n", "cordon snapshot + rollback", both, "", 1.0);
-}
-
-int bench_layers(const struct bench_layers_options *o, struct cordon_error *err)
-{
-	struct layers_bench b = {.o = *o,
-	                         .dir_fd = -1,
-	                         .rows = {[ROW_SNAPSHOT] = {.name = "cordon snapshot"},
-	                                  [ROW_ROLLBACK] = {.name = "cordon rollback"},
-	                                  [ROW_FAILED] = {.name = "cordon failed exec, undone"},
-	                                  [ROW_COPY] = {.name = "cp -a"},
-	                                  [ROW_GIT_SAVE] = {.name = "git add -A, commit"},
-	                                  [ROW_GIT_RESET] = {.name = "git reset --hard, clean"}}};
-	const char *tmp = getenv("TMPDIR");
-	snprintf(b.dir, sizeof(b.dir), "%s/cordon-bench-XXXXXX", tmp && *tmp == '/' && strlen(tmp) < 80 ? tmp : "/tmp");
-	if (!mkdtemp(b.dir))
-		return err_sys(err, "cannot make %s", b.dir);
-	b.dir_fd = open(b.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int r = b.dir_fd < 0 ? err_sys(err, "cannot open %s", b.dir) : 0;
-	for (size_t i = 0; r == 0 && i < ROW_COUNT; i++)
-		if (!(b.rows[i].ms = calloc(o->runs, sizeof(double))))
-			r = err_sys(err, "cannot keep the figures");
-	if (r == 0)
-		r = make_tree(&b, err);
-	if (r == 0)
-		r = bench_cordon(&b, err);
-	if (r == 0 && o->peers)
-		r = bench_copy(&b, err) < 0 || bench_git(&b, err) < 0 ? -1 : 0;
-	if (r == 0)
-		print_rows(&b);
 	for (size_t i = 0; i < ROW_COUNT; i++)
-		free(b.rows[i].ms);
-	cleanup_fd(&b.dir_fd);
-	_cleanup_fd_ int parent = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fs_remove_tree(parent, b.dir + 1, r < 0 ? NULL : err) < 0)
-		r = -1;
+		if (bench_wanted(bench, row_table[i].peer ? row_table[i].name : "cordon", row_table[i].peer))
+			b.rows[i] = bench_row_add(s, row_table[i].name, row_table[i].how);
+	snprintf(s->note, sizeof(s->note), "%zu files of %d bytes, 37 changes, %zu layers below; %d runs of what is slow.", bench->o.files,
+	         FILE_BYTES, bench->o.depth, SLOW_RUNS);
+	bench_progress("making a tree of files", 0, 0);
+	int r = make_tree(&b, err);
+	if (r == 0 && b.rows[ROW_BOTH])
+		r = bench_cordon(&b, err);
+	if (r == 0 && b.rows[ROW_COPY])
+		r = bench_copy(&b, err);
+	if (r == 0 && b.rows[ROW_GIT_SAVE])
+		r = bench_git(&b, err);
+	bench_progress(NULL, 0, 0);
 	return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crun and runc: a bundle for /bin/true with every namespace, and the commands that run it. */
+/* Bundles for crun, runc and runsc, over a root file system that has nothing but the host's /usr. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -86,13 +86,13 @@ static void put_map(struct json *j, const char *key, unsigned own)
 	json_end(j);
 }
 
-static void put_namespaces(struct json *j)
+static void put_namespaces(struct json *j, enum bench_strength strength)
 {
-	static const char *const kinds[] = {"user", "pid", "mount", "network", "ipc", "uts", "cgroup"};
+	static const char *const kinds[] = {"pid", "mount", "network", "ipc", "uts", "cgroup", "user"};
 
 	json_key(j, "namespaces");
 	json_array(j);
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(kinds) - (strength == BENCH_NEW ? 2 : 0); i++) {
 		json_object(j);
 		json_kstr(j, "type", kinds[i]);
 		json_end(j);
@@ -148,7 +148,7 @@ static void put_filter(struct json *j)
 	json_end(j);
 }
 
-static void put_linux(struct json *j, bool lean)
+static void put_linux(struct json *j, enum bench_strength strength)
 {
 	/* what `runc spec` masks */
 	static const char *const masked[] = {
@@ -158,21 +158,23 @@ static void put_linux(struct json *j, bool lean)
 
 	json_key(j, "linux");
 	json_object(j);
-	put_namespaces(j);
-	put_map(j, "uidMappings", geteuid());
-	put_map(j, "gidMappings", geteuid() ? getegid() : 0);
+	put_namespaces(j, strength);
+	if (strength != BENCH_NEW) {
+		put_map(j, "uidMappings", geteuid());
+		put_map(j, "gidMappings", geteuid() ? getegid() : 0);
+	}
 	put_words(j, "maskedPaths", masked);
 	put_words(j, "readonlyPaths", readonly);
-	if (!lean) {
+	if (strength == BENCH_FULL) {
 		put_limits(j);
 		put_filter(j);
 	}
 	json_end(j);
 }
 
-static void put_config(struct json *j, const char *rootfs, bool lean)
+static void put_config(struct json *j, const char *rootfs, const char *const *payload, enum bench_strength strength)
 {
-	static const char *const args[] = {BENCH_PROGRAM, NULL}, *const env[] = {"PATH=/usr/bin:/bin", NULL};
+	static const char *const env[] = {"PATH=/usr/bin:/bin", NULL};
 
 	json_object(j);
 	json_kstr(j, "ociVersion", "1.0.2");
@@ -184,7 +186,7 @@ static void put_config(struct json *j, const char *rootfs, bool lean)
 	json_kint(j, "uid", 0);
 	json_kint(j, "gid", 0);
 	json_end(j);
-	put_words(j, "args", args);
+	put_words(j, "args", payload);
 	put_words(j, "env", env);
 	json_kstr(j, "cwd", "/");
 	json_key(j, "capabilities");
@@ -199,72 +201,53 @@ static void put_config(struct json *j, const char *rootfs, bool lean)
 	json_end(j);
 	json_kstr(j, "hostname", "bench");
 	put_mounts(j);
-	put_linux(j, lean);
+	put_linux(j, strength);
 	json_end(j);
 }
 
-static int write_config(const struct bench *b, int dir, const char *path, bool lean, struct cordon_error *err)
+int bench_rootfs(struct bench *b, struct cordon_error *err)
 {
-	_cleanup_buf_ struct buf config = {0};
-	struct json j = {.out = &config};
-	char rootfs[160];
+	static const char *const dirs[] = {"state",      "rootfs/usr", "rootfs/proc", "rootfs/dev",
+	                                   "rootfs/sys", "rootfs/tmp", "rootfs/run",  "rootfs/etc"};
 
-	snprintf(rootfs, sizeof(rootfs), "%s/rootfs", b->dir);
-	put_config(&j, rootfs, lean);
-	if (config.failed)
-		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-	return fs_write_file(dir, path, config.data, config.len, 0644, err);
-}
-
-/* A root file system, two bundles around it, and a place for the state of the runtimes; made once. */
-static int make_bundles(struct bench *b, struct cordon_error *err)
-{
-	static const char *const dirs[] = {"state", "full", "lean", "rootfs/usr", "rootfs/proc", "rootfs/dev", "rootfs/tmp"};
-	const char *base = getenv("TMPDIR");
-
-	if (*b->dir)
+	if (b->bundles)
 		return 0;
-	if ((size_t)snprintf(b->dir, sizeof(b->dir), "%s/cordon-bench-XXXXXX", base && *base == '/' ? base : "/tmp") >= sizeof(b->dir) ||
-	    !mkdtemp(b->dir)) {
-		err_sys(err, "cannot create %s", b->dir);
-		b->dir[0] = '\0';
-		return -1;
-	}
-	/* the container's root is another uid, and has to get at its root file system */
-	_cleanup_fd_ int dir = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || fchmod(dir, 0755) < 0)
-		return err_sys(err, "%s", b->dir);
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
-		if (fs_mkdirs(dir, dirs[i], 0755, err) < 0)
+		if (fs_mkdirs(b->dir_fd, dirs[i], 0755, err) < 0)
 			return -1;
 	for (size_t i = 0; bench_top_dirs[i]; i++) {
 		char target[128], path[64];
 		int kind = bench_top_link(bench_top_dirs[i], target, sizeof(target));
 
 		snprintf(path, sizeof(path), "rootfs/%s", bench_top_dirs[i]);
-		if (kind >= 0 && (kind ? symlinkat(target, dir, path) : mkdirat(dir, path, 0755)) < 0)
+		if (kind >= 0 && (kind ? symlinkat(target, b->dir_fd, path) : mkdirat(b->dir_fd, path, 0755)) < 0)
 			return err_sys(err, "%s/%s", b->dir, path);
 	}
-	if (write_config(b, dir, "full/config.json", false, err) < 0)
-		return -1;
-	return write_config(b, dir, "lean/config.json", true, err);
+	b->bundles = true;
+	return 0;
 }
 
-int bench_oci_argv(struct bench *b, struct candidate *c, const char *option, bool lean, struct cordon_error *err)
+int bench_bundle(struct bench *b, const char *const *payload, enum bench_strength strength, char dir[160], struct cordon_error *err)
 {
-	char state[160], bundle[160];
+	_cleanup_buf_ struct buf config = {0};
+	struct json j = {.out = &config};
+	char rootfs[160], name[64], file[96];
 
-	if (make_bundles(b, err) < 0)
+	if (bench_rootfs(b, err) < 0)
 		return -1;
-	snprintf(state, sizeof(state), "%s/state", b->dir);
-	snprintf(bundle, sizeof(bundle), "%s/%s", b->dir, lean ? "lean" : "full");
-	const char *const first[] = {c->program, "--root", state, option, NULL}, *const last[] = {"run", "--bundle", bundle, BENCH_ID,
-	                                                                                          NULL};
-	c->unique_id = true;
-	return bench_add_words(&c->argv, first, err) < 0 ? -1 : bench_add_words(&c->argv, last, err);
+	snprintf(rootfs, sizeof(rootfs), "%s/rootfs", b->dir);
+	snprintf(name, sizeof(name), "bundle-%u", b->serial++);
+	snprintf(file, sizeof(file), "%s/config.json", name);
+	snprintf(dir, 160, "%s/%s", b->dir, name);
+	put_config(&j, rootfs, payload, strength);
+	if (config.failed)
+		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+	if (fs_mkdirs(b->dir_fd, name, 0755, err) < 0)
+		return -1;
+	return fs_write_file(b->dir_fd, file, config.data, config.len, 0644, err);
 }
 
-int bench_private_view(struct bench *b, struct candidate *c, struct cordon_error *err)
+int bench_private_view(struct bench_command *c, struct cordon_error *err)
 {
 	struct statfs fs;
 	char path[64];
@@ -272,8 +255,6 @@ int bench_private_view(struct bench *b, struct candidate *c, struct cordon_error
 
 	if (geteuid() != 0 || statfs(BENCH_UNIFIED, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
 		return err_set(err, CORDON_ERR_INPUT, "a private view without " BENCH_UNIFIED " is of no use here");
-	if (b->own_ns < 0 && (b->own_ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC)) < 0)
-		return err_sys(err, "cannot open our own mount namespace");
 	if (pipe2(ready, O_CLOEXEC) < 0)
 		return err_sys(err, "pipe");
 	pid_t pid = fork();

@@ -2,132 +2,22 @@
 /*
  * The candidates. Each peer gets every namespace that it has, a read-only root made from this host's /usr, no network, no capabilities and
  * no_new_privs. crun and runc, which can, also get cordon's limits and system call filter (equal strength but for Landlock), and a second
- * time neither ("lean": in a cgroup, as they come); crun can also do without a cgroup. A configuration is tried before it is measured; the
- * first that works is used.
+ * time neither ("lean": in a cgroup, as they come); crun can also do without a cgroup. docker and podman get the same limits and their own filter. A
+ * configuration is tried before it is measured; the first that works is used.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/fs.h"
 #include "base/util.h"
 #include "cmd/bench.h"
 
-extern char **environ;
-
-/* ---- running ----------------------------------------------------------------------------------------------------------------- */
-
-static double now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-/* What was written to the memfd, up to the end of its first line that says something. */
-static void first_line(int fd, char *line, size_t size)
-{
-	char text[1024];
-	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-
-	text[MAX(n, 0)] = '\0';
-	const char *start = text + strspn(text, "\n ");
-	snprintf(line, size, "%.*s", (int)strcspn(start, "\n"), start);
-}
-
-static int spawn(const char *program, char *const *argv, int out, int errors, pid_t *pid)
-{
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	int r = posix_spawn_file_actions_init(&actions);
-
-	if (r)
-		return r;
-	if ((r = posix_spawnattr_init(&attr))) {
-		posix_spawn_file_actions_destroy(&actions);
-		return r;
-	}
-	/* Ctrl-C is for us: a runtime that is killed half-way leaves containers behind, and we wait for it to end */
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
-	if (!(r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, out < 0 ? 0 : out, 1)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, errors, 2)))
-		r = posix_spawn(pid, program, &actions, &attr, argv, environ);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&actions);
-	return r;
-}
-
-static int wait_for(pid_t pid, int errors, struct cordon_error *err)
-{
-	char line[256];
-	int status;
-
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return err_sys(err, "waitpid");
-		if (bench_interrupted() > 1)
-			kill(-pid, SIGKILL);
-	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	first_line(errors, line, sizeof(line));
-	return err_set(err, CORDON_ERR_SYSTEM, "%s %d%s%s", WIFEXITED(status) ? "exit status" : "signal",
-	               WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), *line ? ": " : "", line);
-}
-
-int bench_run(struct bench *b, struct candidate *c, double *ms, struct cordon_error *err)
-{
-	pid_t pid;
-
-	if (c->unique_id)
-		snprintf(c->argv.items[c->argv.count - 1], sizeof(BENCH_ID), "cordon-bench-%d-%u", (int)getpid(), b->serial++);
-	if (ftruncate(b->errors, 0) < 0 || lseek(b->errors, 0, SEEK_SET) < 0)
-		return err_sys(err, "cannot empty a memory file");
-	if (c->mount_ns >= 0 && setns(c->mount_ns, CLONE_NEWNS) < 0)
-		return err_sys(err, "setns");
-	double start = now_ms();
-	int r = spawn(c->program, c->argv.items, -1, b->errors, &pid);
-	if (r == 0)
-		r = wait_for(pid, b->errors, err);
-	else
-		r = (errno = r, err_sys(err, "%s", c->program));
-	*ms = now_ms() - start;
-	if (c->mount_ns >= 0 && setns(b->own_ns, CLONE_NEWNS) < 0)
-		return err_sys(err, "setns");
-	return r;
-}
-
-static void find_version(struct bench *b, struct candidate *c)
-{
-	char version[] = "--version", *argv[] = {(char *)(uintptr_t)c->program, version, NULL};
-	pid_t pid;
-
-	if (ftruncate(b->errors, 0) < 0 || lseek(b->errors, 0, SEEK_SET) < 0 || spawn(c->program, argv, b->errors, b->errors, &pid) != 0)
-		return;
-	if (wait_for(pid, b->errors, NULL) == 0)
-		first_line(b->errors, c->version, sizeof(c->version));
-}
-
 /* ---- command lines ----------------------------------------------------------------------------------------------------------- */
-
-int bench_add_words(struct strlist *argv, const char *const *words, struct cordon_error *err)
-{
-	for (size_t i = 0; words[i]; i++)
-		if (strlist_add(argv, words[i], err) < 0)
-			return -1;
-	return 0;
-}
 
 /* /bin, /lib and so on are links into /usr on most hosts, and directories on others. */
 const char *const bench_top_dirs[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", NULL};
@@ -142,26 +32,24 @@ int bench_top_link(const char *name, char *target, size_t size)
 	return n > 0 ? 1 : access(path, F_OK) == 0 ? 0 : -1;
 }
 
-static int plain_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int bare_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
-	static const char *const words[] = {BENCH_PROGRAM, NULL};
+	(void)b, (void)c, (void)err;
+	return 0;
+}
+
+static int cordon_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
+{
+	static const char *const words[] = {"cordon", "run", "--", NULL};
 	(void)b;
 	return bench_add_words(&c->argv, words, err);
 }
 
-static int cordon_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
-{
-	static const char *const words[] = {"cordon", "run", "--", BENCH_PROGRAM, NULL};
-	(void)b;
-	return bench_add_words(&c->argv, words, err);
-}
-
-static int bwrap_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int bwrap_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
 	static const char *const first[] = {
 		"bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr", NULL};
-	static const char *const last[] = {"--proc",  "/proc", "--dev", "/dev",        "--tmpfs", "/tmp",
-	                                   "--chdir", "/",     "--",    BENCH_PROGRAM, NULL};
+	static const char *const last[] = {"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/", "--", NULL};
 
 	(void)b;
 	if (bench_add_words(&c->argv, first, err) < 0)
@@ -178,173 +66,410 @@ static int bwrap_argv(struct bench *b, struct candidate *c, struct cordon_error 
 	return bench_add_words(&c->argv, last, err);
 }
 
-static int firejail_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int firejail_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
 	static const char *const words[] = {
-		"firejail",        "--quiet",         "--noprofile",  "--net=none", "--private",   "--private-dev",
-		"--ipc-namespace", "--caps.drop=all", "--nonewprivs", "--",         BENCH_PROGRAM, NULL};
+		"firejail",        "--quiet",         "--noprofile",  "--net=none", "--private", "--private-dev",
+		"--ipc-namespace", "--caps.drop=all", "--nonewprivs", "--",         NULL};
 	(void)b;
 	return bench_add_words(&c->argv, words, err);
 }
 
-static int runc_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int nspawn_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
-	return bench_oci_argv(b, c, NULL, false, err);
+	static const char *const words[] = {"systemd-nspawn",
+	                                    "-q",
+	                                    "--register=no",
+	                                    "--keep-unit",
+	                                    "--timezone=off",
+	                                    "--resolv-conf=off",
+	                                    "--read-only",
+	                                    "--bind-ro=/usr",
+	                                    "--tmpfs=/tmp",
+	                                    "--private-network",
+	                                    "--private-users=100000:65536",
+	                                    "--pipe",
+	                                    "--as-pid2",
+	                                    "--no-new-privileges=yes",
+	                                    "--drop-capability=all",
+	                                    NULL};
+	char where[160];
+
+	if (geteuid())
+		return err_set(err, CORDON_ERR_SYSTEM, "needs root");
+	if (bench_rootfs(b, err) < 0)
+		return -1;
+	snprintf(where, sizeof(where), "--directory=%s/rootfs", b->dir);
+	const char *const last[] = {where, "--", NULL};
+	return bench_add_words(&c->argv, words, err) < 0 ? -1 : bench_add_words(&c->argv, last, err);
 }
 
-static int runc_lean_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+/* The global options of crun, runc and runsc. */
+static int oci_front(struct bench *b, struct bench_command *c, const char *const *options, struct cordon_error *err)
 {
-	return bench_oci_argv(b, c, NULL, true, err);
+	char state[160];
+
+	snprintf(state, sizeof(state), "%s/state", b->dir);
+	const char *const first[] = {c->program, "--root", state, NULL};
+	return bench_add_words(&c->argv, first, err) < 0 ? -1 : bench_add_words(&c->argv, options, err);
+}
+
+static int runc_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
+{
+	static const char *const none[] = {NULL};
+	return oci_front(b, c, none, err);
+}
+
+static int runsc_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
+{
+	/* a Sentry that finds no hardware behind /dev/kvm hangs: ptrace works everywhere */
+	static const char *const root[] = {"--platform=ptrace", "--network=none", "--ignore-cgroups", NULL}, *const user[] = {
+														     "--platform=ptrace",
+														     "--network=none",
+														     "--ignore-cgroups",
+														     "--rootless", NULL};
+	return oci_front(b, c, geteuid() ? user : root, err);
 }
 
 /* An ordinary user has no cgroups to manage. */
-static const char *crun_cgroups(void)
+static int crun_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
-	return geteuid() ? "--cgroup-manager=disabled" : "--cgroup-manager=cgroupfs";
+	static const char *const root[] = {"--cgroup-manager=cgroupfs", NULL}, *const user[] = {"--cgroup-manager=disabled", NULL};
+	return oci_front(b, c, geteuid() ? user : root, err);
 }
 
-static int crun_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int crun_no_cgroup_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
-	return bench_oci_argv(b, c, crun_cgroups(), false, err);
-}
-
-static int crun_lean_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
-{
-	return bench_oci_argv(b, c, crun_cgroups(), true, err);
-}
-
-static int crun_no_cgroup_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
-{
-	return bench_oci_argv(b, c, "--cgroup-manager=disabled", true, err);
+	static const char *const words[] = {"--cgroup-manager=disabled", NULL};
+	return oci_front(b, c, words, err);
 }
 
 /* crun refuses hosts with v1 controllers and a v2 hierarchy beside them. */
-static int crun_private_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int crun_private_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
-	return bench_private_view(b, c, err) < 0 ? -1 : crun_argv(b, c, err);
+	return bench_private_view(c, err) < 0 ? -1 : crun_front(b, c, err);
 }
 
-static int crun_lean_private_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int crun_no_cgroup_private_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
-	return bench_private_view(b, c, err) < 0 ? -1 : crun_lean_argv(b, c, err);
+	return bench_private_view(c, err) < 0 ? -1 : crun_no_cgroup_front(b, c, err);
 }
 
-static int crun_no_cgroup_private_argv(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int docker_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
-	return bench_private_view(b, c, err) < 0 ? -1 : crun_no_cgroup_argv(b, c, err);
+	return bench_docker(b, &c->argv, err);
+}
+
+static int podman_front(struct bench *b, struct bench_command *c, struct cordon_error *err)
+{
+	return bench_podman(b, &c->argv, err);
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------------------- */
+
+enum kind { KIND_PLAIN, KIND_OCI, KIND_ENGINE };
 
 #define OCI_HOW \
 	"all 7 namespaces, read-only root from /usr, masked /proc, no capabilities, cordon's list of system calls, its limits (as root)"
 #define LEAN_HOW "the same without filter and limits"
 #define HIDDEN ", where " BENCH_UNIFIED " is out of sight"
+#define ENGINE_HOW \
+	"run --rm --network none --read-only --cap-drop ALL, no new privileges, cordon's limits, its own filter, /usr as a read-only volume"
+#define CRUN                                           \
+	{                                              \
+		"/usr/bin/crun", "/usr/local/bin/crun" \
+	}
+#define RUNC                                                              \
+	{                                                                 \
+		"/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc" \
+	}
+
+struct way {
+	int (*front)(struct bench *b, struct bench_command *c, struct cordon_error *err);
+	enum bench_strength strength;
+	const char *how;
+};
+
+struct peer {
+	const char *name;
+	bool peer;
+	enum kind kind;
+	const char *programs[3]; /* the first that exists */
+	struct way ways[2];      /* the first that works */
+};
 
 /* A table is read by its rows. */
 /* clang-format off */
-static const struct {
-	const char *name;
-	bool peer;
-	const char *programs[3]; /* the first that exists */
-	struct {
-		int (*make)(struct bench *b, struct candidate *c, struct cordon_error *err);
-		const char *how;
-	} ways[2]; /* the first that works */
-} table[] = {
-	{"bare", false, {BENCH_PROGRAM}, {{plain_argv, "posix_spawn of " BENCH_PROGRAM ", no isolation"}}},
-	{"cordon", false, {"/proc/self/exe"}, {{cordon_argv, "cordon run -- " BENCH_PROGRAM ", default policy"}}},
-	{"bwrap", true, {"/usr/bin/bwrap", "/usr/local/bin/bwrap"},
-	 {{bwrap_argv, "--unshare-all, read-only /usr, --proc, --dev, tmpfs /tmp, no capabilities; no filter, no limits"}}},
-	{"crun", true, {"/usr/bin/crun", "/usr/local/bin/crun"},
-	 {{crun_argv, "run; " OCI_HOW}, {crun_private_argv, "run" HIDDEN "; " OCI_HOW}}},
-	{"crun-lean", true, {"/usr/bin/crun", "/usr/local/bin/crun"},
-	 {{crun_lean_argv, "run; " LEAN_HOW}, {crun_lean_private_argv, "run" HIDDEN "; " LEAN_HOW}}},
-	{"crun-no-cgroup", true, {"/usr/bin/crun", "/usr/local/bin/crun"},
-	 {{crun_no_cgroup_argv, "run --cgroup-manager=disabled; " LEAN_HOW ", and without a cgroup"},
-	  {crun_no_cgroup_private_argv, "run --cgroup-manager=disabled" HIDDEN "; " LEAN_HOW ", and without a cgroup"}}},
-	{"runc", true, {"/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"}, {{runc_argv, "run; " OCI_HOW}}},
-	{"runc-lean", true, {"/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"}, {{runc_lean_argv, "run; " LEAN_HOW}}},
-	{"firejail", true, {"/usr/bin/firejail", "/usr/local/bin/firejail"},
-	 {{firejail_argv, "--noprofile --net=none --private --private-dev --ipc-namespace, no capabilities; no filter, no limits"}}},
+static const struct peer peers[] = {
+	{"bare", false, KIND_PLAIN, {0}, {{bare_front, 0, "vfork and exec, no isolation"}}},
+	{"cordon", false, KIND_PLAIN, {"/proc/self/exe"}, {{cordon_front, 0, "cordon run, default policy"}}},
+	{"bwrap", true, KIND_PLAIN, {"/usr/bin/bwrap", "/usr/local/bin/bwrap"},
+	 {{bwrap_front, 0, "--unshare-all, read-only /usr, --proc, --dev, tmpfs /tmp, no capabilities; no filter, no limits"}}},
+	{"crun", true, KIND_OCI, CRUN,
+	 {{crun_front, BENCH_FULL, "run; " OCI_HOW}, {crun_private_front, BENCH_FULL, "run" HIDDEN "; " OCI_HOW}}},
+	{"crun-lean", true, KIND_OCI, CRUN,
+	 {{crun_front, BENCH_LEAN, "run; " LEAN_HOW}, {crun_private_front, BENCH_LEAN, "run" HIDDEN "; " LEAN_HOW}}},
+	{"crun-no-cgroup", true, KIND_OCI, CRUN,
+	 {{crun_no_cgroup_front, BENCH_LEAN, "run --cgroup-manager=disabled; " LEAN_HOW ", and without a cgroup"},
+	  {crun_no_cgroup_private_front, BENCH_LEAN, "run --cgroup-manager=disabled" HIDDEN "; " LEAN_HOW ", and without a cgroup"}}},
+	{"runc", true, KIND_OCI, RUNC, {{runc_front, BENCH_FULL, "run; " OCI_HOW}}},
+	{"runc-lean", true, KIND_OCI, RUNC, {{runc_front, BENCH_LEAN, "run; " LEAN_HOW}}},
+	{"firejail", true, KIND_PLAIN, {"/usr/bin/firejail", "/usr/local/bin/firejail"},
+	 {{firejail_front, 0, "--noprofile --net=none --private --private-dev --ipc-namespace, no capabilities; no filter, no limits"}}},
+	{"nspawn", true, KIND_PLAIN, {"/usr/bin/systemd-nspawn"},
+	 {{nspawn_front, 0, "--as-pid2 --read-only --private-network --private-users, no capabilities, its own filter; no limits"}}},
+	{"runsc", true, KIND_OCI, {"/usr/bin/runsc", "/usr/local/bin/runsc"},
+	 {{runsc_front, BENCH_NEW, "run --platform=ptrace --network=none --ignore-cgroups; gVisor's own kernel between"}}},
+	{"podman", true, KIND_ENGINE, {"/usr/bin/podman"}, {{podman_front, 0, ENGINE_HOW}}},
+	{"docker", true, KIND_ENGINE, {"/usr/bin/docker"}, {{docker_front, 0, ENGINE_HOW "; an engine that was started for this"}}},
 };
 /* clang-format on */
-_Static_assert(ARRAY_SIZE(table) <= BENCH_CANDIDATES_MAX, "more candidates than places");
+_Static_assert(ARRAY_SIZE(peers) + 4 <= BENCH_ROWS_MAX, "more candidates than places");
 
-const char *const bench_names[] = {"bare", "cordon", "bwrap", "crun", "crun-lean", "crun-no-cgroup", "runc", "runc-lean", "firejail", NULL};
+const char *const bench_names[] = {"bare",      "cordon",   "bwrap",  "crun",  "crun-lean", "crun-no-cgroup", "runc",
+                                   "runc-lean", "firejail", "nspawn", "runsc", "podman",    "docker",         NULL};
 
-static void candidate_reset(struct candidate *c)
+static const char *const engine_limits[] = {"--network",
+                                            "none",
+                                            "--read-only",
+                                            "--cap-drop",
+                                            "ALL",
+                                            "--security-opt",
+                                            "no-new-privileges",
+                                            "--memory",
+                                            "512m",
+                                            "--pids-limit",
+                                            "50",
+                                            "--cpus",
+                                            "1",
+                                            "-v",
+                                            "/usr:/usr:ro",
+                                            NULL};
+
+/* As many descriptors and processes as we may hand out: an engine that wants more for its containers fails where it may not. */
+static int engine_words(struct strlist *argv, struct cordon_error *err)
 {
-	strlist_free(&c->argv);
-	if (c->mount_ns >= 0)
-		close(c->mount_ns);
-	c->mount_ns = -1;
-	c->unique_id = false;
+	struct rlimit files, processes;
+	char nofile[64], nproc[64];
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	getrlimit(RLIMIT_NPROC, &processes);
+	unsigned long most[] = {(unsigned long)MIN(files.rlim_max, 20000), (unsigned long)MIN(processes.rlim_max, 4096)};
+	snprintf(nofile, sizeof(nofile), "nofile=%lu:%lu", most[0], most[0]);
+	snprintf(nproc, sizeof(nproc), "nproc=%lu:%lu", most[1], most[1]);
+	const char *const words[] = {"--ulimit", nofile, "--ulimit", nproc, NULL}, *const image[] = {"cordon-bench", NULL};
+	return bench_add_words(argv, engine_limits, err) < 0 || bench_add_words(argv, words, err) < 0 ? -1
+	                                                                                              : bench_add_words(argv, image, err);
+}
+
+static int add_id(struct bench_command *c, struct cordon_error *err)
+{
+	c->id_at = (int)c->argv.count;
+	return strlist_add(&c->argv, BENCH_ID, err);
+}
+
+/* What makes a sandbox, runs the payload in it and removes it. */
+static int run_tail(struct bench *b, const struct peer *p, const struct way *w, struct bench_command *c, const char *const *payload,
+                    struct cordon_error *err)
+{
+	static const char *const run[] = {"run", "--bundle", NULL}, *const engine[] = {"run", "--rm", NULL};
+	char dir[160];
+
+	if (p->kind == KIND_PLAIN)
+		return bench_add_words(&c->argv, payload, err);
+	if (p->kind == KIND_OCI)
+		return bench_bundle(b, payload, w->strength, dir, err) < 0 || bench_add_words(&c->argv, run, err) < 0 ||
+		                       strlist_add(&c->argv, dir, err) < 0 || add_id(c, err) < 0
+		               ? -1
+		               : 0;
+	return bench_add_words(&c->argv, engine, err) < 0 || engine_words(&c->argv, err) < 0 ? -1 : bench_add_words(&c->argv, payload, err);
+}
+
+static int spawn_row(struct bench *b, struct bench_row *r, double *value, struct cordon_error *err)
+{
+	return bench_spawn_once(b, &r->command, value, err);
 }
 
 /* Twice: what a first run leaves behind must not stop a second one, and both warm the caches. */
-static int try_out(struct bench *b, struct candidate *c, struct cordon_error *err)
+static int try_out(struct bench *b, struct bench_command *c, struct cordon_error *err)
 {
 	double ms;
 
 	for (int i = 0; i < 2; i++)
-		if (bench_run(b, c, &ms, err) < 0)
+		if (bench_spawn_once(b, c, &ms, err) < 0)
 			return -1;
 	return 0;
 }
 
-static void prepare_one(struct bench *b, size_t row)
+/* Its program and version; false: it is not there, which the row says. */
+static bool find_program(struct bench *b, const struct peer *p, struct bench_row *r)
 {
-	struct candidate *c = &b->candidates[b->count++];
+	r->once = spawn_row;
+	for (size_t i = 0; i < ARRAY_SIZE(p->programs) && p->programs[i] && !r->command.program; i++)
+		if (access(p->programs[i], X_OK) == 0)
+			r->command.program = p->programs[i];
+	if (!r->command.program) {
+		err_set(&r->error, CORDON_ERR_NOT_FOUND, "not installed");
+		return false;
+	}
+	if (p->peer)
+		bench_spawn_words(b, (const char *const[]){r->command.program, "--version", NULL}, r->version, sizeof(r->version), NULL);
+	return true;
+}
 
-	*c = (struct candidate){.name = table[row].name, .mount_ns = -1, .how = table[row].ways[0].how};
-	for (size_t i = 0; i < ARRAY_SIZE(table[row].programs) && table[row].programs[i] && !c->program; i++)
-		if (access(table[row].programs[i], X_OK) == 0)
-			c->program = table[row].programs[i];
-	if (!c->program) {
-		err_set(&c->error, CORDON_ERR_NOT_FOUND, "not installed");
+static void add_candidate(struct bench *b, struct bench_section *s, const struct peer *p, const char *const *payload)
+{
+	struct bench_row *r = bench_row_add(s, p->name, p->ways[0].how);
+
+	if (!r)
+		return;
+	if (!p->programs[0]) { /* bare */
+		r->command.program = payload[0];
+		r->once = spawn_row;
+	} else if (!find_program(b, p, r)) {
 		return;
 	}
-	if (table[row].peer)
-		find_version(b, c);
-	for (size_t i = 0; i < ARRAY_SIZE(table[row].ways) && table[row].ways[i].make; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(p->ways) && p->ways[i].front; i++) {
 		struct cordon_error err = {0};
 
-		if (table[row].ways[i].make(b, c, &err) == 0 && try_out(b, c, &err) == 0) {
-			c->how = table[row].ways[i].how;
-			c->error = (struct cordon_error){0};
+		bench_progress(p->name, 0, 0);
+		if (p->ways[i].front(b, &r->command, &err) == 0 && run_tail(b, p, &p->ways[i], &r->command, payload, &err) == 0 &&
+		    try_out(b, &r->command, &err) == 0) {
+			r->how = p->ways[i].how;
+			r->error = (struct cordon_error){0};
 			return;
 		}
 		if (i == 0 || err.code != CORDON_ERR_INPUT)
-			c->error = err;
-		candidate_reset(c);
+			r->error = err;
+		bench_command_free(&r->command);
 	}
 }
 
-int bench_prepare(struct bench *b, bool (*wanted)(const void *arg, const char *name, bool peer), const void *arg, struct cordon_error *err)
+void bench_add_candidates(struct bench *b, struct bench_section *s, const char *const *payload, int without)
 {
-	*b = (struct bench){.own_ns = -1, .errors = memfd_create("cordon-bench", MFD_CLOEXEC)};
-	if (b->errors < 0)
-		return err_sys(err, "memfd_create");
-	for (size_t i = 0; i < ARRAY_SIZE(table) && !bench_interrupted(); i++)
-		if (wanted(arg, table[i].name, table[i].peer))
-			prepare_one(b, i);
-	return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(peers) && !bench_interrupted(); i++) {
+		bool left_out = peers[i].peer ? without & BENCH_NO_PEERS : i == 1 && without & BENCH_NO_CORDON;
+
+		if (!left_out && bench_wanted(b, peers[i].name, peers[i].peer))
+			add_candidate(b, s, &peers[i], payload);
+	}
+	bench_progress(NULL, 0, 0);
 }
 
-void bench_clean_up(struct bench *b)
+/* ---- containers that are held open --------------------------------------------------------------------------------------------- */
+
+/* Of a row, by its context. */
+struct held {
+	char id[sizeof(BENCH_ID)], pid_file[160];
+	char mark[80]; /* what its helper has among its arguments: the id that the engine gave it */
+	struct bench_command stop;
+};
+
+static int hold_words(struct bench *b, const struct peer *p, const struct way *w, struct held *h, struct bench_command *c,
+                      struct cordon_error *err)
 {
-	for (size_t i = 0; i < b->count; i++) {
-		candidate_reset(&b->candidates[i]);
-		free(b->candidates[i].ms);
-	}
-	cleanup_fd(&b->errors);
-	cleanup_fd(&b->own_ns);
-	char *slash = strrchr(b->dir, '/');
-	if (!slash)
+	static const char *const sleeper[] = {"/bin/sleep", "infinity", NULL};
+	const char *const engine[] = {"run", "--detach", "--name", h->id, NULL};
+	char dir[160];
+
+	if (p->kind == KIND_ENGINE)
+		return bench_add_words(&c->argv, engine, err) < 0 || engine_words(&c->argv, err) < 0
+		               ? -1
+		               : bench_add_words(&c->argv, sleeper, err);
+	if (bench_bundle(b, sleeper, w->strength, dir, err) < 0)
+		return -1;
+	const char *const run[] = {"run", "--detach", "--pid-file", h->pid_file, "--bundle", dir, h->id, NULL};
+	return bench_add_words(&c->argv, run, err);
+}
+
+/* Starts a container, and fills in the commands that use and end it. */
+static int hold(struct bench *b, const struct peer *p, const struct way *w, struct bench_row *r, const char *const *payload,
+                struct cordon_error *err)
+{
+	struct bench_command start = {.program = r->command.program, .mount_ns = -1};
+	struct held *h = r->context;
+	double ms;
+
+	h->stop = (struct bench_command){.program = r->command.program, .mount_ns = -1};
+	snprintf(h->id, sizeof(h->id), "cordon-bench-%d-%u", (int)getpid(), b->serial++);
+	snprintf(h->pid_file, sizeof(h->pid_file), "%s/%s.pid", b->dir, h->id);
+	const char *const exec[] = {"exec", h->id, NULL}, *const end[] = {p->kind == KIND_ENGINE ? "rm" : "delete",
+	                                                                  p->kind == KIND_ENGINE ? "-f" : "--force", h->id, NULL};
+	int ready = w->front(b, &start, err) < 0 || hold_words(b, p, w, h, &start, err) < 0 || w->front(b, &h->stop, err) < 0 ||
+	                            bench_add_words(&h->stop.argv, end, err) < 0 || w->front(b, &r->command, err) < 0 ||
+	                            bench_add_words(&r->command.argv, exec, err) < 0 || bench_add_words(&r->command.argv, payload, err) < 0
+	                    ? -1
+	                    : 0;
+	snprintf(h->mark, sizeof(h->mark), "%s", h->id);
+	/* an engine's client prints an id; what a runtime has for its output is the container's */
+	int started = ready;
+	if (ready == 0)
+		started = bench_spawn_line(b, &start, p->kind == KIND_ENGINE ? h->mark : NULL, sizeof(h->mark), err);
+	bench_command_free(&start);
+	if (started == 0 && try_out(b, &r->command, err) == 0)
+		return 0;
+	if (h->stop.argv.count)
+		bench_spawn_once(b, &h->stop, &ms, NULL);
+	bench_command_free(&h->stop);
+	bench_command_free(&r->command);
+	return -1;
+}
+
+static void add_held(struct bench *b, struct bench_section *s, const struct peer *p, const char *const *payload)
+{
+	struct bench_row *r = bench_row_add(s, p->name, "exec in a container that runs sleep, made as for a cold start");
+
+	if (!r || !find_program(b, p, r))
 		return;
-	*slash = '\0';
-	_cleanup_fd_ int parent = open(*b->dir ? b->dir : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (parent >= 0)
-		fs_remove_tree(parent, slash + 1, NULL);
+	if (!(r->context = calloc(1, sizeof(struct held)))) {
+		err_set(&r->error, CORDON_ERR_SYSTEM, "out of memory");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(p->ways) && p->ways[i].front; i++) {
+		struct cordon_error err = {0};
+
+		bench_progress(p->name, 0, 0);
+		if (hold(b, p, &p->ways[i], r, payload, &err) == 0) {
+			r->error = (struct cordon_error){0};
+			return;
+		}
+		if (i == 0 || err.code != CORDON_ERR_INPUT)
+			r->error = err;
+	}
+	free(steal_ptr(&r->context));
+}
+
+void bench_add_held(struct bench *b, struct bench_section *s, const char *const *payload)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(peers) && !bench_interrupted(); i++)
+		if (peers[i].kind != KIND_PLAIN && !strchr(peers[i].name, '-') && bench_wanted(b, peers[i].name, true))
+			add_held(b, s, &peers[i], payload);
+	bench_progress(NULL, 0, 0);
+}
+
+bool bench_held_of(const struct bench_row *r, const char **id, const char **pid_file)
+{
+	const struct held *h = r->once == spawn_row ? r->context : NULL;
+
+	if (!h)
+		return false;
+	*id = h->mark;
+	*pid_file = h->pid_file;
+	return true;
+}
+
+void bench_end_held(struct bench *b, struct bench_section *s)
+{
+	double ms;
+
+	for (size_t i = 0; i < s->count; i++) {
+		struct held *h = s->rows[i].once == spawn_row ? s->rows[i].context : NULL;
+
+		if (!h)
+			continue;
+		bench_spawn_once(b, &h->stop, &ms, NULL);
+		bench_command_free(&h->stop);
+		free(h);
+		s->rows[i].context = NULL;
+	}
 }

@@ -68,6 +68,7 @@ int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
+int cmd_image(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
@@ -85,6 +86,9 @@ extern const struct example exec_examples[], shell_examples[], logs_examples[], 
 extern const struct option_def secret_options[];
 extern const char secret_about[];
 extern const struct example secret_examples[];
+extern const struct option_def image_options[];
+extern const char image_about[];
+extern const struct example image_examples[];
 extern const struct option_def policy_options[];
 extern const char policy_about[];
 extern const struct example policy_examples[];

@@ -73,7 +73,7 @@ void progress_show(void *user, uint64_t done, uint64_t total)
 	memset(bar, '.', BAR);
 	memset(bar, '#', filled);
 	bar[BAR] = '\0';
-	fprintf(stderr, "\r\033[Kcommitting [%s] %s of %s", bar, format_bytes(done, a), format_bytes(total, b));
+	fprintf(stderr, "\r\033[K%s [%s] %s of %s", p->what ? p->what : "committing", bar, format_bytes(done, a), format_bytes(total, b));
 	p->shown = now;
 }
 

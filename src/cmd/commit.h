@@ -9,6 +9,7 @@
 struct progress {
 	bool enabled;
 	double begun, shown;
+	const char *what; /* "importing"; NULL: "committing" */
 };
 void progress_begin(struct progress *p);
 void progress_show(void *user, uint64_t done, uint64_t total); /* user: the struct progress */

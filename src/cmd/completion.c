@@ -81,6 +81,9 @@ static void bash_action(enum complete complete, const char *words)
 	case COMPLETE_SECRET:
 		fputs("_cordon_list secrets", stdout);
 		break;
+	case COMPLETE_IMAGE:
+		fputs("if [[ ${operands[0]} == import ]]; then _cordon_files -f; else _cordon_list images \"${operands[0]}\"; fi", stdout);
+		break;
 	case COMPLETE_PLACE:
 		fputs("_cordon_place", stdout);
 		break;
@@ -218,6 +221,9 @@ static void zsh_action(enum complete complete, const char *words)
 	case COMPLETE_SECRET:
 		fputs(" _cordon_list secrets", stdout);
 		break;
+	case COMPLETE_IMAGE:
+		fputs(" _cordon_list images $line[1]", stdout);
+		break;
 	case COMPLETE_PLACE:
 		fputs(" _cordon_place", stdout);
 		break;
@@ -283,6 +289,7 @@ static void print_zsh(void)
 	      "\tlocal kind=$1 word about\n"
 	      "\tlocal -a found\n"
 	      "\tif (( ${words[(I)--]} && ${words[(I)--]} < CURRENT )) && [[ $kind == snapshots ]]; then _files; return; fi\n"
+	      "\tif [[ $kind == images && $2 == import ]]; then _files; return; fi\n"
 	      "\twhile IFS=$'\\t' read -r word about; do\n"
 	      "\t\tfound+=(\"$word:$about\")\n"
 	      "\tdone < <({ command \"${(Q)cordon}\" completion --list $1 $2 || command cordon completion --list $1 $2 } 2>/dev/null)\n"
@@ -350,6 +357,9 @@ static void fish_action(enum complete complete, const char *words)
 		break;
 	case COMPLETE_SECRET:
 		fputs(" -x -a '(__cordon_list secrets)'", stdout);
+		break;
+	case COMPLETE_IMAGE:
+		fputs(" -x -a '(__cordon_list images)'", stdout);
 		break;
 	case COMPLETE_PLACE:
 		fputs(" -F -a '(__cordon_list sandboxes | string replace \\t :\\t)'", stdout);
@@ -460,7 +470,7 @@ static void print_fish(void)
 	      "function __cordon_list\n"
 	      "\tset -l words (commandline -opc)\n"
 	      "\tset -l seen (__cordon_operands)\n"
-	      "\tif test $argv[1] = snapshots -a $seen[1] = 1\n"
+	      "\tif test $argv[1] = snapshots -a $seen[1] = 1; or test $argv[1] = images -a \"$seen[2]\" = import\n"
 	      "\t\t__fish_complete_path (commandline -ct)\n"
 	      "\t\treturn\n"
 	      "\tend\n"

@@ -3,6 +3,7 @@
  * What there is to name: asked by the completion scripts at every TAB, so it is silent whatever is wrong, leaves no trace, and is in no
  * table. A line per word: the word, a tab, and what to say about it.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,9 @@
 #include "base/util.h"
 #include "cmd/completion.h"
 #include "cmd/tree.h"
+#include "image/image.h"
+#include "image/recipe.h"
+#include "layers/store_parts.h"
 #include "secrets/store.h"
 
 /* What needs no quoting, in any shell: a script may paste it as it is. */
@@ -95,6 +99,40 @@ static void list_secrets(const char *home)
 	secrets_list_free(&all);
 }
 
+static void list_recipes(void)
+{
+	char path[PATH_MAX];
+	struct strlist names = {0};
+
+	recipe_directory(path);
+	_cleanup_fd_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0 && store_list(dir, &names, NULL) == 0)
+		for (size_t i = 0; i < names.count; i++) {
+			_cleanup_recipe_ struct recipe r = {0};
+
+			if (recipe_find(names.items[i], &r, NULL) == 0)
+				offer(names.items[i], IMAGE_NAME_MAX, r.summary);
+		}
+	strlist_free(&names);
+}
+
+/* For what cordon image is to do with one, or (what is "") for --image. A tag's colon would have to be quoted in some shells: those are left out. */
+static void list_images(const char *home, const char *what)
+{
+	struct image_list all = {0};
+
+	if (strcmp(what, "build") == 0) {
+		list_recipes();
+		return;
+	}
+	if (!*what)
+		offer(IMAGE_HOST, IMAGE_NAME_MAX, "the machine's own");
+	if (image_list(home, &all, NULL) == 0)
+		for (size_t i = 0; i < all.count; i++)
+			offer(all.items[i].image.name, IMAGE_NAME_MAX, all.items[i].damaged ? "damaged" : all.items[i].image.source);
+	image_list_free(&all);
+}
+
 static const struct {
 	const char *name;
 	void (*list)(struct store *s, const char *home, const char *what);
@@ -118,6 +156,8 @@ int completion_list(const char *kind, const char *what)
 
 	if (kind && strcmp(kind, "secrets") == 0 && home)
 		list_secrets(home);
+	if (kind && strcmp(kind, "images") == 0 && home)
+		list_images(home, what ? what : "");
 	if (!home || !has_store(home) || store_open(&s, home, NULL) < 0)
 		return EXIT_OK;
 	for (size_t i = 0; kind && i < ARRAY_SIZE(kinds); i++)

@@ -14,7 +14,7 @@
 #include "cmd/policy_file.h"
 
 struct create_flags {
-	const char *name, *workspace, *user, *ttl, *idle, *on_failure, *policy_file;
+	const char *name, *image, *workspace, *user, *ttl, *idle, *on_failure, *policy_file;
 	struct strlist labels, env, mounts;
 	bool no_toolchains, json;
 };
@@ -27,6 +27,10 @@ const struct option_def create_options[] = {
 	 .help = "a name to use in place of the id: small letters, digits, hyphens"},
 	{.name = "workspace", .argument = "DIR", .offset = FLAG(workspace), .complete = COMPLETE_DIR,
 	 .help = "/app starts as a view of DIR, which is written by cordon commit only"},
+	{.name = "image", .argument = "NAME", .offset = FLAG(image), .complete = COMPLETE_WORDS, .words = "host",
+	 .help = "root file system: an imported image (cordon image ls), or host: this machine's, read-only (default)"},
+	{.name = "root", .argument = "MODE", .policy_key = "root", .complete = COMPLETE_WORDS, .words = "readonly layered",
+	 .help = "readonly (default), or layered: commands are root in the image and can install packages, which are kept"},
 	{.name = "policy", .argument = "FILE", .offset = FLAG(policy_file), .complete = COMPLETE_FILE,
 	 .help = "what commands may do, from a policy file; other options win over it (see cordon policy)"},
 	{.name = "label", .argument = "KEY=VALUE", .offset = FLAG(labels), .repeat = true, .help = "to find it by; may be repeated"},
@@ -145,7 +149,7 @@ static void remark_foreign(const char *workspace)
 static int create(const struct create_flags *f, const char *home, struct making *m, char id[21], struct cordon_error *err)
 {
 	_cleanup_free_ char *workspace = NULL;
-	struct cordon_create_options o = {.size = sizeof(o), .name = f->name, .user = f->user};
+	struct cordon_create_options o = {.size = sizeof(o), .name = f->name, .image = f->image, .user = f->user};
 
 	if (f->name && box_check_name(f->name, err) < 0)
 		return err_wrap(err, "--name");
@@ -154,7 +158,7 @@ static int create(const struct create_flags *f, const char *home, struct making 
 		return -1;
 	if (f->workspace && check_workspace(f->workspace, home, &workspace, err) < 0)
 		return -1;
-	if (!f->no_toolchains && making_toolchains(m, workspace, err) < 0)
+	if (making_wants_toolchains(f->no_toolchains, f->image) && making_toolchains(m, workspace, err) < 0)
 		return -1;
 	for (size_t i = 0; i < f->mounts.count; i++)
 		if (making_mount(m, f->mounts.items[i], err) < 0)

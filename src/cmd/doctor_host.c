@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cmd/doctor.h"
+#include "image/build.h"
 #include "cordon.h"
 #include "lib/context.h"
 #include "sandbox/mount_syscalls.h"
@@ -323,7 +324,7 @@ static void check_idmapped(struct doctor *d, const struct check *check, struct f
 		failed(f, &err);
 		return;
 	}
-	_cleanup_fd_ int userns = idmap_mount_userns(&ids, geteuid(), getegid(), &err);
+	_cleanup_fd_ int userns = idmap_mount_userns(&ids, geteuid(), getegid(), false, &err);
 	_cleanup_fd_ int tree = userns < 0 ? -1 : sys_open_tree(AT_FDCWD, d->ctx->home, OPEN_TREE_CLONE);
 	if (userns < 0)
 		failed(f, &err);
@@ -445,6 +446,22 @@ static void check_languages(struct doctor *d, const struct check *check, struct 
 		found_fix(f, "sudo apt-get install%s", packages);
 }
 
+/* cordon image build: what makes root file systems here. */
+static void check_images(struct doctor *d, const struct check *check, struct finding *f)
+{
+	struct cordon_error err = {0};
+	enum build_mode mode;
+
+	(void)d;
+	(void)check;
+	if (build_find_mode(&mode, &err) == 0) {
+		found(f, CHECK_INFO, mode == BUILD_DEBOOTSTRAP ? "debootstrap" : "mmdebstrap", "cordon image build works here (%s)", build_mode_names[mode]);
+		return;
+	}
+	found(f, CHECK_INFO, "", "cordon image import works; %.180s", err.message);
+	found_fix(f, "%s", err.hint);
+}
+
 /* ---- the list ---------------------------------------------------------------------------------------------------------------- */
 
 void doctor_open(struct doctor *d)
@@ -488,6 +505,7 @@ const struct check doctor_host_checks[] = {
 	{"More", "TIOCSTI", check_tiocsti, 0, NULL},
 	{NULL, "launcher in memory", check_memfd, 0, NULL},
 	{NULL, "languages", check_languages, 0, NULL},
+	{NULL, "images", check_images, 0, NULL},
 	{"All together", "a sandbox starts", check_sandbox, 0, NULL},
 	{0},
 };

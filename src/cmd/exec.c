@@ -210,7 +210,12 @@ static int build_env(struct exec *x, struct draft *d, const struct box *b, struc
 		if (add_env(d, policy, o->env.items[i], err) < 0)
 			return -1;
 	run_note_env(o);
-	return policy_environment(policy, environ, (const char *const *)d->extra.items, &d->env, err);
+	/* where its keeper finds that the image is gone, it says so */
+	_cleanup_image_ struct image image = {0};
+	_cleanup_free_ char *home = b->image ? context_find_home(err) : NULL;
+	if (b->image && (!home || image_find(home, b->image, &image, NULL) < 0))
+		image = (struct image){0};
+	return policy_environment_on(policy, environ, &image.env, (const char *const *)d->extra.items, &d->env, err);
 }
 
 static int build_transaction(const struct exec_options *o, struct keeper_request *r, struct cordon_error *err)
@@ -393,7 +398,7 @@ static int start_failed(const struct exec *x, struct cordon_error *err)
 	if (asprintf(&missing, "%s: not found", x->program.argv[0]) < 0)
 		missing = NULL;
 	if (missing && err->code == CORDON_ERR_NOT_FOUND && strcmp(err->message, missing) == 0)
-		run_program_missing(&x->program, err);
+		run_program_missing(&x->program, x->o.run.image, err);
 	return -1;
 }
 
@@ -466,7 +471,7 @@ static int run_program(struct exec *x, const char *home, const struct box *b, st
 	if (exec_code_place(&place, &x->program, err) < 0)
 		return -1;
 	int status = start_and_show(x, home, b, d, err);
-	if (x->program.file_count && (status < 0 ? never_started(err) : !x->o.detach))
+	if (x->program.made.file_count && (status < 0 ? never_started(err) : !x->o.detach))
 		exec_code_remove(&place, x->o.run.code_dir);
 	return status;
 }
@@ -480,6 +485,7 @@ static int prepare(struct exec *x, const struct box *b, char code_dir[EXEC_CODE_
 		return -1;
 	x->o.run.code_dir = code_dir;
 	x->o.run.workspace = b->workspace;
+	x->o.run.image = b->image;
 	return run_program_prepare(&x->o.run, x->count, x->operands, &x->program, err);
 }
 
@@ -505,7 +511,7 @@ int exec_in_sandbox(struct exec *x, const char *what, struct cordon_error *err)
 	}
 	cordon_policy_free(policy);
 	draft_free(&d);
-	x->o.run.code_dir = x->o.run.workspace = NULL; /* they end here */
+	x->o.run.code_dir = x->o.run.workspace = x->o.run.image = NULL; /* they end here */
 	return status;
 }
 

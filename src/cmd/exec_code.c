@@ -78,8 +78,8 @@ static int shell_inside(const struct exec_place *place, const char *line, const 
 
 int exec_code_place(const struct exec_place *place, const struct run_program *p, struct cordon_error *err)
 {
-	for (size_t i = 0; i < p->file_count; i++)
-		if (shell_inside(place, write_file, p->files[i].guest, p->files[i].data, p->files[i].len, err) < 0)
+	for (size_t i = 0; i < p->made.file_count; i++)
+		if (shell_inside(place, write_file, p->made.files[i].guest, p->made.files[i].data, p->made.files[i].len, err) < 0)
 			return err_wrap(err, "cannot put the code into the sandbox");
 	return 0;
 }

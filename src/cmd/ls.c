@@ -62,6 +62,7 @@ static void json_box(struct json *j, const struct box *b, const char *state, con
 	json_kstr(j, "id", b->id);
 	json_kstr(j, "name", b->name[0] ? b->name : NULL);
 	json_kstr(j, "state", state);
+	json_kstr(j, "image", b->image ? b->image : "host");
 	json_kstr(j, "workspace", b->workspace);
 	json_kstr(j, "mechanism", b->copy ? "copy" : "overlay");
 	json_kstr(j, "mechanism_reason", b->copy);
@@ -338,6 +339,8 @@ static int print_info(struct live *l, const char *state, const struct sums *sums
 		fact(&t, &c, "goes away", "in %s", format_age(b->created_ms + b->ttl_ms - now_ms(), two));
 	if (b->idle_ms)
 		fact(&t, &c, "stops", "after %s without a command", units_format_duration((uint64_t)b->idle_ms, two));
+	if (b->image)
+		fact(&t, &c, "image", "%s (%.12s)", b->image, b->image_id ? b->image_id : "");
 	fact(&t, &c, "workspace", "%s", b->workspace ? b->workspace : "none: /app began empty");
 	fact(&t, &c, "mechanism", "%s%s", b->copy ? "copy: " : "overlay", b->copy ? b->copy : "");
 	fact_head(&t, &c, l, sums);

@@ -39,7 +39,9 @@ static const struct option_def run_options[] = {
 	 .help = "who the command is inside (default: an unprivileged user)"},
 	{.name = "hostname", .argument = "NAME", .offset = RUN(hostname), .help = "host name inside (default cordon)"},
 	{.name = "image", .argument = "NAME", .offset = RUN(image), .complete = COMPLETE_WORDS, .words = "host",
-	 .help = "root file system; only host (this machine's, read-only) for now"},
+	 .help = "root file system: an imported image (cordon image ls), or host: this machine's, read-only (default)"},
+	{.name = "root", .argument = "MODE", .policy_key = "root", .complete = COMPLETE_WORDS, .words = "readonly layered",
+	 .help = "readonly (default), or layered: commands are root inside an image and can install packages"},
 	{.name = "backend", .argument = "NAME", .offset = RUN(backend), .complete = COMPLETE_WORDS, .words = "auto process",
 	 .help = "how it is isolated: process, or auto (default)"},
 	{.group = "Its changes", .name = "commit", .offset = RUN(commit),
@@ -96,7 +98,6 @@ static const char run_about[] =
 	"With --lang, FILE is a path on the host (or - for stdin) and the ARGs go to the program. A FILE inside --workspace is run in\n"
 	"place and finds its modules there. TypeScript is transpiled, offline; its types are not checked.";
 
-/* Until bench exports its own table. */
 struct help_flags {
 	bool all, markdown;
 };
@@ -175,6 +176,9 @@ const struct command commands[] = {
 	{.name = "policy", .operands = "init [FILE]\ncheck FILE...\nexplain\nschema",
 	 .summary = "write, check and explain files that say what a sandbox may do", .about = policy_about, .run = IN_FULL(cmd_policy),
 	 .options = policy_options, .examples = policy_examples, .complete = COMPLETE_WORDS, .then = COMPLETE_FILE, .words = "init check explain schema", .mixed = true},
+	{.name = "image", .operands = "ls\nimport SOURCE [NAME]\nbuild NAME\ninfo NAME\nrm NAME...", .summary = "keep root file systems for sandboxes: import, build, list, remove",
+	 .about = image_about, .run = cmd_image, .options = image_options, .examples = image_examples, .complete = COMPLETE_WORDS, .then = COMPLETE_IMAGE,
+	 .words = "ls import build info rm", .mixed = true},
 	{.name = "secret", .operands = "set NAME\nls\nrm NAME...", .summary = "keep secrets that requests get on their way out of a sandbox",
 	 .about = secret_about, .run = cmd_secret, .options = secret_options, .examples = secret_examples, .complete = COMPLETE_WORDS, .then = COMPLETE_SECRET,
 	 .words = "set ls rm", .mixed = true},
@@ -184,8 +188,9 @@ const struct command commands[] = {
 	 .about = doctor_about, .options = doctor_options},
 	{.name = "selftest", .operands = "", .summary = "attack the sandbox from the inside; every attempt must fail", .run = cmd_selftest,
 	 .about = selftest_about, .options = selftest_options},
-	{.name = "bench", .operands = "", .summary = "measure how fast sandboxes start here", .run = cmd_bench, .about = bench_about,
-	 .options = bench_options, .examples = bench_examples},
+	{.name = "bench", .operands = "[MEASUREMENT...]\ncompare A.json B.json", .summary = "measure how fast sandboxes are here, and compare", .run = cmd_bench, .about = bench_about,
+	 .options = bench_options, .examples = bench_examples, .complete = COMPLETE_WORDS, .then = COMPLETE_FILE, .mixed = true,
+	 .words = "cold warm static second python rate burst memory density snapshot compare"},
 	{.name = "completion", .operands = "bash|zsh|fish", .summary = "print a completion script for a shell", .run = cmd_completion,
 	 .examples = completion_examples, .complete = COMPLETE_WORDS, .words = "bash zsh fish"},
 	{.name = "help", .operands = "[COMMAND]", .summary = "show the help of a command", .run = cmd_help, .options = help_options,

@@ -120,6 +120,11 @@ int making_policy(struct making *m, const char *file, const char *profile, struc
 	return r;
 }
 
+bool making_wants_toolchains(bool no_toolchains, const char *image)
+{
+	return !no_toolchains && (!image || strcmp(image, "host") == 0);
+}
+
 int making_toolchains(struct making *m, const char *workspace, struct cordon_error *err)
 {
 	if (m->no_toolchains)

@@ -26,6 +26,8 @@ int making_env(struct making *m, const char *item, struct cordon_error *err);
 int making_on_failure(struct making *m, const char *action, struct cordon_error *err);
 /* A policy file, over the profile (NULL: default), below what options have set so far. */
 int making_policy(struct making *m, const char *file, const char *profile, struct cordon_error *err);
+/* Those of the host are no use on another root. */
+bool making_wants_toolchains(bool no_toolchains, const char *image);
 /* The programs on the caller's PATH that do not come with the system. workspace: seen inside anyway; NULL: none. */
 int making_toolchains(struct making *m, const char *workspace, struct cordon_error *err);
 int making_setting(struct making *m, const char *key, const char *value, struct cordon_error *err);

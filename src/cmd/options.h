@@ -29,6 +29,7 @@ enum complete {
 	COMPLETE_SERVICE,  /* the same */
 	COMPLETE_PLACE,    /* SANDBOX:PATH, or a file */
 	COMPLETE_SECRET,
+	COMPLETE_IMAGE, /* of `cordon image`: a file where it imports one */
 };
 
 /*

@@ -21,7 +21,7 @@
 #include "policy/print.h"
 #include "policy/profiles.h"
 
-#define CODE_MAX ((size_t)16 << 20)
+#define READ_MAX ((size_t)16 << 20)
 
 struct explaining {
 	const struct policy_options *o;
@@ -180,7 +180,7 @@ static int explain_command(const struct explaining *x, struct cordon_error *err)
 static int explain_code(const struct explaining *x, struct cordon_error *err)
 {
 	const struct policy_options *o = x->o;
-	_cleanup_buf_ struct buf code = {.cap = CODE_MAX};
+	_cleanup_buf_ struct buf code = {.cap = READ_MAX};
 	unsigned language = 0;
 
 	while (policy_languages[language] && strcmp(policy_languages[language], o->lang) != 0)

@@ -20,6 +20,7 @@
 #include "lib/gate.h"
 #include "lib/publish.h"
 #include "lib/context.h"
+#include "lib/pool.h"
 
 struct run {
 	struct run_options o;
@@ -141,8 +142,6 @@ static int check_options(struct run *r, struct cordon_error *err)
 		return -1;
 	if (o->policy_file && policy_file_for_run(o->policy_file, NULL, &r->settings, r->policy, err) < 0)
 		return -1;
-	if (o->image && strcmp(o->image, "host") != 0)
-		return err_set(err, CORDON_ERR_INPUT, "--image: '%s' is not available; this version has only 'host'", o->image);
 	if (o->backend && check_backend(o, err) < 0)
 		return -1;
 	if (o->workspace && check_workspace(r, err) < 0)
@@ -180,15 +179,17 @@ static int make_sandbox(struct run *r, struct cordon_error *err)
 	struct cordon_sandbox_options options = {
 		.size = sizeof(options),
 		.flags = CORDON_SANDBOX_LAZY,
+		.image = r->o.image,
 		.workspace = r->workspace,
 		.hostname = r->o.hostname,
 		.user = r->o.user,
 		.mounts = r->mounts,
 		.mount_count = r->o.mounts.count,
-		.files = r->program.files,
-		.file_count = r->program.file_count,
+		.files = r->program.made.files,
+		.file_count = r->program.by_library ? 0 : r->program.made.file_count,
 	};
 
+	pool_expect(r->ctx->pool, r->program.by_library ? r->o.lang : NULL);
 	return cordon_sandbox_create(r->ctx, r->policy, &options, &r->sandbox, err);
 }
 
@@ -209,7 +210,6 @@ static int start(struct run *r, struct cordon_error *err)
 	enum run_output mode = o->json ? RUN_OUTPUT_NONE : o->events ? RUN_OUTPUT_EVENTS : RUN_OUTPUT_LIVE;
 	bool feed = run_feeds_stdin(o, &r->program), raw = o->interactive && o->tty && mode == RUN_OUTPUT_LIVE && isatty(STDIN_FILENO);
 	struct cordon_exec_options options = {.size = sizeof(options),
-	                                      .argv = r->program.argv,
 	                                      .cwd = r->cwd,
 	                                      .on_output = run_io_output,
 	                                      .on_denial = run_io_denial,
@@ -222,6 +222,7 @@ static int start(struct run *r, struct cordon_error *err)
 	if (context_open_once(&r->ctx, err) < 0 || run_io_begin(&r->io, mode, feed, o->tty, err) < 0 || make_sandbox(r, err) < 0)
 		return -1;
 	run_note_copied(o, r->o.keep ? NULL : sandbox_copied(r->sandbox)); /* one that stays is started by the command */
+	run_program_options(&r->program, &options);
 	options.env = (const char *const *)r->program.env.items;
 	options.flags = (o->tty ? CORDON_EXEC_TTY : 0u) | (feed ? CORDON_EXEC_STDIN : 0u) |
 	                (mode == RUN_OUTPUT_NONE || o->result ? 0u : CORDON_EXEC_DISCARD);
@@ -235,7 +236,7 @@ static int start(struct run *r, struct cordon_error *err)
 		return -1;
 	if (exec_start(r->sandbox, &options, id, &r->exec, err) < 0) {
 		if (err->code == CORDON_ERR_NOT_FOUND)
-			run_program_missing(&r->program, err);
+			run_program_missing(&r->program, o->image, err);
 		return -1;
 	}
 	if (o->keep)

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "cordon.h"
 #include "lib/denials.h"
+#include "lib/language.h"
 #include "policy/policy.h"
 
 struct run_options {
@@ -29,32 +30,30 @@ bool run_env_given(const struct run_options *o, const char *name);
 
 /* ---- run_lang.c -------------------------------------------------------------------------------------------------------------- */
 
-struct language;
-
 /* What is started: argv, what it needs around it, and who to blame when it is not there. */
 struct run_program {
 	const struct language *language; /* NULL: a plain command */
-	const char *const *argv;         /* points to the caller's operands or into `words` */
-	struct strlist words;
+	const char *const *argv;         /* points to the caller's operands, into `words` or into `made` */
+	struct strlist words;            /* of a shell line, or the arguments of code */
 	struct strlist env;
-	struct cordon_file files[3]; /* to be put there before it starts */
-	size_t file_count;
+	struct language_program made; /* of code; its files are to be put there before it starts */
 	struct buf code;
-	char *path;         /* of the code, inside */
-	char *guests[3];    /* of the files, owned */
+	char *path;         /* of code that is inside already; NULL: it is one of the files */
+	char *name;         /* … which is called so; NULL: as ever */
+	bool by_library;    /* the library can make all that of the code itself */
 	bool stdin_is_code; /* standard input was read as the program: the command gets none */
 };
-
-extern const char language_words[]; /* "python javascript …", for completion and messages */
 
 /* Turns -c, --lang and the operands into a program. Release with run_program_clear() in any case. */
 int run_program_prepare(const struct run_options *o, int count, char **operands, struct run_program *out, struct cordon_error *err);
 void run_program_clear(struct run_program *p);
+/* Fills in what is to be run. */
+void run_program_options(const struct run_program *p, struct cordon_exec_options *o);
 /* What the gate has to say about it. sandbox, exec: ids, NULL: not known. */
 struct gate_for;
 int run_program_check(const struct run_program *p, const struct gate_for *who, struct denials *refused, struct cordon_error *err);
 /* The program was not found inside: says which package has it. */
-void run_program_missing(const struct run_program *p, struct cordon_error *err);
+void run_program_missing(const struct run_program *p, const char *image, struct cordon_error *err);
 
 /* ---- run_io.c ---------------------------------------------------------------------------------------------------------------- */
 

@@ -24,7 +24,7 @@ int run_changes_check(const struct run_options *o, const struct run_program *p, 
 		return err_set(err, CORDON_ERR_INPUT, "--allow-autorun is for --commit");
 	if (o->name && !o->keep)
 		return err_set(err, CORDON_ERR_INPUT, "--name is for a sandbox that stays: add --keep");
-	if (o->keep && p->file_count)
+	if (o->keep && p->made.file_count)
 		return err_set(err, CORDON_ERR_INPUT,
 		               "--keep and code from outside the workspace exclude each other: only commands can be kept");
 	if (o->keep && o->hostname)
@@ -60,6 +60,7 @@ int run_keep_create(const struct run_keep *k, char id[21], struct cordon_error *
 	_cleanup_making_ struct making m = {0};
 	struct cordon_create_options o = {.size = sizeof(o),
 	                                  .name = k->o->name,
+	                                  .image = k->o->image,
 	                                  .workspace = k->workspace,
 	                                  .user = k->o->user,
 	                                  .mounts = k->mounts,

@@ -15,13 +15,15 @@
 
 struct selftest_flags {
 	bool json, list, verbose;
-	const char *only;
+	const char *only, *image;
 };
 
 const struct option_def selftest_options[] = {
 	{.name = "json", .offset = offsetof(struct selftest_flags, json), .help = "print JSON"},
 	{.name = "list", .offset = offsetof(struct selftest_flags, list), .help = "list the attacks and what stops each, and try none"},
 	{.name = "only", .argument = "NAME", .offset = offsetof(struct selftest_flags, only), .help = "try this attack only"},
+	{.name = "image", .argument = "NAME", .offset = offsetof(struct selftest_flags, image), .complete = COMPLETE_WORDS, .words = "host",
+	 .help = "in a sandbox on this image (default host)"},
 	{.name = "verbose", .offset = offsetof(struct selftest_flags, verbose), .help = "say what each attack tries"},
 	{0},
 };
@@ -243,7 +245,7 @@ static int attack_and_report(const struct selftest_flags *flags, struct cordon_e
 
 	if (!verdicts)
 		return err_sys(err, "cannot start");
-	if (selftest_run(flags->only, verdicts, err) < 0)
+	if (selftest_run(flags->only, flags->image, verdicts, err) < 0)
 		return -1;
 	t = count_up(verdicts);
 	if (flags->json && print_json(verdicts, &t) != EXIT_OK)

@@ -33,6 +33,8 @@ static const struct record_key box_keys[] = {
 	{"head", RECORD_ID, FIELD(head), 0, NULL},
 	{"open", RECORD_ID, FIELD(open), 0, NULL},
 	{"lower", RECORD_ID, FIELD(lower), 0, NULL},
+	{"image", RECORD_TEXT, FIELD(image), 0, NULL},
+	{"image_id", RECORD_TEXT, FIELD(image_id), 0, NULL},
 	{"workspace", RECORD_TEXT, FIELD(workspace), 0, NULL},
 	{"copy", RECORD_TEXT, FIELD(copy), 0, NULL},
 	{"created", RECORD_I64, FIELD(created_ms), 0, NULL},
@@ -52,6 +54,8 @@ static const struct record_kind box_record = {"sandbox", box_keys, ARRAY_SIZE(bo
 
 void box_free(struct box *b)
 {
+	free(b->image);
+	free(b->image_id);
 	free(b->workspace);
 	free(b->copy);
 	strlist_free(&b->labels);

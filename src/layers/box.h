@@ -23,6 +23,8 @@ struct box {
 	char open[LAYER_ID_LEN + 1]; /* its open layer while it is live; "": none */
 	/* what the open layer is mounted on: the head, until checkpoints or a restore beside services move that; "": the seed, or none */
 	char lower[LAYER_ID_LEN + 1];
+	char *image;                 /* by name; NULL: the host's */
+	char *image_id;              /* what it was when the sandbox was made; NULL: the host's */
 	char *workspace;             /* the host directory it was seeded from; NULL: none */
 	char *copy;                  /* why its trees are full copies (full.h) and no overlays; NULL: they are overlays */
 	int64_t created_ms, used_ms; /* used: the last exec began or ended */

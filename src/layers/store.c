@@ -20,7 +20,7 @@
 
 _Static_assert(LAYER_ID_LEN == ID_LEN, "layers are named by ids");
 
-const char *const layer_tree_names[TREE_COUNT] = {[TREE_APP] = "app", [TREE_HOME] = "home"};
+const char *const layer_tree_names[TREE_ALL] = {[TREE_APP] = "app", [TREE_HOME] = "home", [TREE_ROOT] = "root"};
 
 static const char *const kind_names[LAYER_KIND_COUNT] = {
 	[LAYER_EXEC] = "exec", [LAYER_SNAPSHOT] = "snapshot", [LAYER_CHECKPOINT] = "checkpoint", [LAYER_FAILED] = "failed"};
@@ -145,7 +145,7 @@ void store_path(char out[STORE_PATH_MAX], const char *id, const char *name)
  */
 static bool give_blocks_back(int dirfd, const char *id)
 {
-	static const char *const bulky[] = {"app", "home", "full", LAYER_FLAT, LAYER_WORK, "logs"};
+	static const char *const bulky[] = {"app", "home", "root", "full", LAYER_FLAT, LAYER_WORK, "logs"};
 	_cleanup_fd_ int dir = openat(dirfd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	for (size_t i = 0; dir >= 0 && i < ARRAY_SIZE(bulky); i++)
 		fs_remove_tree(dir, bulky[i], NULL);
@@ -281,6 +281,18 @@ int layer_begin(struct store *s, uid_t owner, gid_t group, char id[LAYER_ID_LEN 
 	if (r < 0 && err)
 		*err = why;
 	return r;
+}
+
+int layer_add_root(struct store *s, const char *id, struct cordon_error *err)
+{
+	char path[STORE_PATH_MAX];
+	_cleanup_fd_ int dir = layer_open_dir(s, id, err);
+	if (dir < 0)
+		return -1;
+	store_path(path, LAYER_WORK, layer_tree_names[TREE_ROOT]);
+	if (make_tree(dir, layer_tree_names[TREE_ROOT], geteuid(), getegid()) < 0 || mkdirat(dir, path, 0700) < 0)
+		return err_sys(err, "cannot make %s of layer %s", layer_tree_names[TREE_ROOT], id);
+	return 0;
 }
 
 static int check_can_seal(struct store *s, const struct layer *l, struct cordon_error *err)

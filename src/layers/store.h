@@ -4,11 +4,11 @@
  *
  *   $CORDON_HOME/layers/ID/           one layer: what one exec (or a snapshot) changed
  *           layer                     its metadata, text, one "key value" per line; written last, by rename: a layer without it is open
- *           app/  home/               the two trees, in overlayfs' upper format (whiteouts, user.overlay.opaque)
+ *           app/  home/  root/        the trees, in overlayfs' upper format (whiteouts, user.overlay.opaque)
  *           base                      what the changed paths were on the host before (identity.h)
- *           work/app  work/home       overlayfs' own, while the layer is open
+ *           work/app  work/home …     overlayfs' own, while the layer is open
  *           open                      the owner stamp of the process that began it, while the layer is open
- *           flat/app  flat/home       optional: this layer and all below it in one (squashed); links, not copies
+ *           flat/app  flat/home …     optional: this layer and all below it in one (squashed); links, not copies
  *   $CORDON_HOME/sandboxes/ID/        one sandbox (box.h)
  *
  * Theory of operation. A layer is written only while it is open; sealing writes the metadata file and nothing in it changes any more
@@ -31,8 +31,9 @@
 
 #define LAYER_OVER_SEED "00000000000000000000" /* layer.over where that is the seed itself */
 
-enum layer_tree { TREE_APP, TREE_HOME, TREE_COUNT };
-extern const char *const layer_tree_names[TREE_COUNT]; /* "app", "home" */
+/* Every layer has the first two; the third those of sandboxes with root: layered, whatever lies below it being an image. */
+enum layer_tree { TREE_APP, TREE_HOME, TREE_COUNT, TREE_ROOT = TREE_COUNT, TREE_ALL };
+extern const char *const layer_tree_names[TREE_ALL]; /* "app", "home", "root" */
 
 struct store {
 	char *home;    /* $CORDON_HOME */
@@ -68,6 +69,8 @@ void layer_free(struct layer *l);
  * this process must live on until the layer is sealed, or dropped, or saved as the open layer of a box.
  */
 int layer_begin(struct store *s, uid_t owner, gid_t group, char id[LAYER_ID_LEN + 1], struct cordon_error *err);
+/* Adds the third tree, root/, to an open layer. As root it belongs to root, as the top of an image does. */
+int layer_add_root(struct store *s, const char *id, struct cordon_error *err);
 /*
  * Writes l's metadata; l->id names an open layer that is not mounted any more. Removes work/ and "open". On the disk when
  * it returns, file data too. After a failure the layer is open as before.
@@ -89,7 +92,7 @@ int layer_read(struct store *s, const char *id, struct layer *out, struct cordon
 
 /*
  * The directories to mount, topmost first, relative to layers_fd, for one tree: "ID/app", "ID2/app", …, and "IDn/flat/app" as the last one where
- * that layer was squashed. Fails if a layer on the way is damaged or missing. `head` "" gives an empty list.
+ * that layer was squashed. Fails if a layer on the way is damaged or missing. `head` "" gives an empty list. Layers without TREE_ROOT are left out of its list.
  */
 int layer_chain(struct store *s, const char *head, enum layer_tree tree, struct strlist *out, struct cordon_error *err);
 /* The ids from head down to the oldest. */

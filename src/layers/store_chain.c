@@ -77,10 +77,11 @@ static int fill_chain(struct store *s, const char *head, enum layer_tree tree, s
 			return -1;
 		if (is_directory(s->layers_fd, flat))
 			return strlist_add(out, flat, err);
-		if (!is_directory(s->layers_fd, plain))
+		const bool there = is_directory(s->layers_fd, plain);
+		if (!there && tree < TREE_COUNT)
 			return err_set(err, CORDON_ERR_INPUT, "layer %.*s: damaged: its directory \"%s\" is missing", LAYER_ID_LEN, plain,
 			               layer_tree_names[tree]);
-		if (strlist_add(out, plain, err) < 0)
+		if (there && strlist_add(out, plain, err) < 0)
 			return -1;
 		descend_over(&d);
 	}

@@ -268,7 +268,7 @@ static int merge_tree(int from_dir, const char *from_path, int to_dir, const cha
 
 static int build(struct store *s, const char *id, int to, struct cordon_error *err)
 {
-	for (enum layer_tree tree = 0; tree < TREE_COUNT; tree++) {
+	for (enum layer_tree tree = 0; tree < TREE_ALL; tree++) {
 		struct strlist chain = {0};
 		int r = layer_chain(s, id, tree, &chain, err);
 		for (size_t i = 0; i < chain.count && r == 0; i++)

@@ -98,8 +98,9 @@ int layer_sync(struct store *s, int dir, struct cordon_error *err)
 	struct syncer y = {.journal = disk_has_one_journal(dir)};
 	if (!y.journal && sync_mark(dir) < 0)
 		return err_sys(err, "cannot write its mark to the disk");
-	for (int i = 0; i < TREE_COUNT && !y.all; i++)
-		sync_directory(&y, dir, layer_tree_names[i], 0);
+	for (int i = 0; i < TREE_ALL && !y.all; i++)
+		if (i < TREE_COUNT || faccessat(dir, layer_tree_names[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			sync_directory(&y, dir, layer_tree_names[i], 0);
 	finish_batch(&y);
 	errno = y.failed;
 	if (y.failed || (y.all && syncfs(s->layers_fd) < 0))

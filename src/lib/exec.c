@@ -41,136 +41,6 @@ uint64_t exec_clock_us(void)
 
 /* ---- starting ---------------------------------------------------------------------------------------------------------------- */
 
-/* ours: our end, non-blocking; theirs: the command's. */
-static int make_pipe(bool command_reads, int *ours, int *theirs, struct cordon_error *err)
-{
-	int p[2];
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return err_sys(err, "pipe");
-	*ours = command_reads ? p[1] : p[0];
-	*theirs = command_reads ? p[0] : p[1];
-	/* the command runs under another id, and programs reopen /dev/stdout; nobody else has a way to this pipe */
-	if (fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 || fchmod(*theirs, 0666) < 0)
-		return err_sys(err, "pipe");
-	return 0;
-}
-
-static int watch(struct cordon_exec *e, int fd, struct cordon_error *err)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-	return epoll_ctl(e->epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? err_sys(err, "epoll_ctl") : 0;
-}
-
-struct ends {
-	int sock;
-	int stdio[3];
-};
-
-static void close_ends(struct ends *t)
-{
-	cleanup_fd(&t->sock);
-	for (int i = 0; i < 3; i++)
-		cleanup_fd(&t->stdio[i]);
-}
-
-static int make_channels(struct cordon_exec *e, struct ends *t, struct cordon_error *err)
-{
-	int pair[2];
-	e->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (e->epoll < 0)
-		return err_sys(err, "epoll_create1");
-	if (e->denied && broker_needed(&e->sandbox->policy)) {
-		e->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		if (e->wake < 0)
-			return err_sys(err, "eventfd");
-		if (watch(e, e->wake, err) < 0)
-			return -1;
-	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(err, "socketpair");
-	e->sock = pair[0];
-	t->sock = pair[1];
-	if (e->tty)
-		return 0;
-	if (make_pipe(false, &e->out.fd, &t->stdio[1], err) < 0 || make_pipe(false, &e->err_stream.fd, &t->stdio[2], err) < 0)
-		return -1;
-	if (e->flags & CORDON_EXEC_STDIN)
-		return make_pipe(true, &e->input, &t->stdio[0], err);
-	t->stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	return t->stdio[0] < 0 ? err_sys(err, "/dev/null") : 0;
-}
-
-/* Waits for the word that it runs, or why not. */
-static int wait_started(struct cordon_exec *e, struct cordon_error *err)
-{
-	_cleanup_msg_ struct wire_msg msg;
-	int r = wire_recv(e->sock, &msg, err);
-	if (r < 0)
-		return -1;
-	if (r == 0)
-		return err_set(err, CORDON_ERR_SYSTEM, "the sandbox is gone");
-	if (msg.type == WIRE_ERROR) {
-		error_decode(msg.body, msg.len, err);
-		return -1;
-	}
-	if (msg.type != WIRE_STARTED)
-		return err_set(err, CORDON_ERR_SYSTEM, "unexpected message from the sandbox");
-	if (e->tty) {
-		e->out.fd = wire_take_fd(&msg, 0);
-		if (e->out.fd < 0 || fcntl(e->out.fd, F_SETFL, O_NONBLOCK) < 0 || (e->input = fcntl(e->out.fd, F_DUPFD_CLOEXEC, 3)) < 0)
-			return err_set(err, CORDON_ERR_SYSTEM, "the sandbox sent no terminal");
-	}
-	return 0;
-}
-
-static int start(struct cordon_exec *e, const struct cordon_exec_options *o, struct ends *t, struct cordon_error *err)
-{
-	extern char **environ;
-	struct strlist env = {0};
-	struct exec_spec spec = {
-		.tty = e->tty,
-		.rows = o->rows,
-		.cols = o->cols,
-		.timeout_ms = e->timeout_ms,
-		.files = e->sandbox->policy.limits.files,
-		.cwd = o->cwd ? o->cwd : "/app",
-	};
-	if (!o->argv || !o->argv[0])
-		return err_set(err, CORDON_ERR_INPUT, "no command given");
-	spec.tracked = e->sandbox->live != NULL;
-	spec.more = atomic_fetch_add(&e->sandbox->execs, 1) > 0 || e->sandbox->live;
-	spec.remounted = atomic_exchange(&e->sandbox->state.remounted, false);
-	if (spec.cwd[0] != '/')
-		return err_set(err, CORDON_ERR_INPUT, "working directory '%.200s' is not an absolute path inside the sandbox", spec.cwd);
-	if (make_channels(e, t, err) < 0 || policy_environment(&e->sandbox->policy, environ, o->env, &env, err) < 0)
-		return -1;
-	spec.argv.items = (const char **)(void *)o->argv;
-	while (o->argv[spec.argv.count])
-		spec.argv.count++;
-	spec.env.items = (const char **)(void *)env.items;
-	spec.env.count = (uint32_t)env.count;
-	struct backend_exec b = {.spec = &spec, .sock = t->sock, .stdio = {t->stdio[0], t->stdio[1], t->stdio[2]}};
-	e->started_us = exec_clock_us();
-	int r = egress_enter(e, err) < 0 ? -1 : e->sandbox->backend->exec(&e->sandbox->state, &b, err);
-	strlist_free(&env);
-	if (r < 0) {
-		/* a lazily created sandbox that failed is gone by now, but has said why */
-		struct cordon_error why = {0};
-		if (sandbox_ready(e->sandbox, &why) < 0 && err)
-			*err = why;
-		return -1;
-	}
-	close_ends(t);
-	*t = (struct ends){-1, {-1, -1, -1}};
-	if (sandbox_ready(e->sandbox, err) < 0 || wait_started(e, err) < 0 || watch(e, e->sock, err) < 0)
-		return -1;
-	e->running = true;
-	exec_prepare_end(e);
-	if (watch(e, e->out.fd, err) < 0)
-		return -1;
-	return e->err_stream.fd >= 0 ? watch(e, e->err_stream.fd, err) : 0;
-}
-
 /* The policy, and what this exec wants otherwise. */
 static int apply_settings(struct cordon_exec *e, const struct cordon_exec_options *o, struct cordon_error *err)
 {
@@ -192,22 +62,10 @@ static int apply_settings(struct cordon_exec *e, const struct cordon_exec_option
 	return err_set(err, CORDON_ERR_INPUT, "on_failure is '%.60s'; rollback and keep are known", o->on_failure);
 }
 
-int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct cordon_exec **out,
-                      struct cordon_error *err)
+/* Everything but the gate. */
+static int begin(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct exec_code *code, const char *id,
+                 struct cordon_exec **out, struct cordon_error *err)
 {
-	if (!options || options->size != sizeof(*options))
-		return err_set(err, CORDON_ERR_INPUT, "cordon_exec_options.size is not set, or the header is of another version");
-	char id[ID_LEN + 1];
-	id_new(id);
-	const struct gate_for who = {sandbox->ctx, &sandbox->policy, cordon_sandbox_id(sandbox), id};
-	const struct gate_command command = {options->argv, options->language, options->code, options->code_len};
-	return gate_check(&who, &command, NULL, err) < 0 ? -1 : exec_start(sandbox, options, id, out, err);
-}
-
-int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, const char *id, struct cordon_exec **out,
-               struct cordon_error *err)
-{
-	struct ends theirs = {-1, {-1, -1, -1}};
 	struct cordon_error why = {0};
 	struct cordon_exec *e = calloc(1, sizeof(*e));
 	if (!e)
@@ -221,6 +79,8 @@ int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options 
 	e->on_output = options->on_output;
 	e->denied = options->on_denial;
 	e->user = options->user;
+	e->holds_code = code->holds;
+	code->holds = false;
 	snprintf(e->result.id, sizeof(e->result.id), "%s", id);
 	egress_prepare(sandbox);
 	int r = apply_settings(e, options, &why);
@@ -229,9 +89,10 @@ int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options 
 	if (r == 0)
 		r = exec_transaction_begin(e, options->argv, &why);
 	if (r == 0)
-		r = start(e, options, &theirs, &why);
-	close_ends(&theirs);
+		r = exec_launch(e, options, &code->program, &why);
 	if (r < 0) {
+		if (why.code == CORDON_ERR_NOT_FOUND && code->program.language)
+			language_missing(code->program.language, &why);
 		events_exec_failed(e, options->argv ? options->argv[0] : NULL, &why);
 		if (err)
 			*err = why;
@@ -240,6 +101,37 @@ int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options 
 	}
 	*out = e;
 	return 0;
+}
+
+int cordon_exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, struct cordon_exec **out,
+                      struct cordon_error *err)
+{
+	if (!options || options->size != sizeof(*options))
+		return err_set(err, CORDON_ERR_INPUT, "cordon_exec_options.size is not set, or the header is of another version");
+	char id[ID_LEN + 1];
+	id_new(id);
+	struct cordon_exec_options o = *options;
+	struct exec_code code;
+	int r = exec_code_take(sandbox, &o, id, &code, err);
+	if (r == 0) {
+		const struct gate_for who = {sandbox->ctx, &sandbox->policy, cordon_sandbox_id(sandbox), id};
+		const struct gate_command command = {o.argv, o.language, o.code, o.code_len};
+		r = gate_check(&who, &command, NULL, err) < 0 ? -1 : begin(sandbox, &o, &code, id, out, err);
+	}
+	exec_code_clear(sandbox, &code);
+	return r;
+}
+
+int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, const char *id, struct cordon_exec **out,
+               struct cordon_error *err)
+{
+	struct cordon_exec_options o = *options;
+	struct exec_code code;
+	int r = exec_code_take(sandbox, &o, id, &code, err);
+	if (r == 0)
+		r = begin(sandbox, &o, &code, id, out, err);
+	exec_code_clear(sandbox, &code);
+	return r;
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
@@ -311,7 +203,7 @@ static int drain_rest(struct cordon_exec *e, struct stream *s, enum cordon_strea
 }
 
 /* Programs that were started inside. One that was sent again, because its sender was killed over it, is known by its number. */
-static int take_traces(struct cordon_exec *e, const struct wire_msg *msg, struct cordon_error *err)
+int exec_take_traces(struct cordon_exec *e, const struct wire_msg *msg, struct cordon_error *err)
 {
 	struct wire_reader r = {msg->body, msg->body + msg->len, false};
 	struct trace_event t;
@@ -334,7 +226,7 @@ static int receive_word(struct cordon_exec *e, struct cordon_error *err)
 	if (r < 0)
 		return -1;
 	if (r > 0 && msg.type == WIRE_TRACE)
-		return take_traces(e, &msg, err);
+		return exec_take_traces(e, &msg, err);
 	if (r == 0)
 		e->lost = true;
 	else if (msg.type != WIRE_EXITED || fixed_decode(msg.body, msg.len, &e->end, sizeof(e->end), err) < 0)
@@ -497,6 +389,8 @@ void cordon_exec_free(struct cordon_exec *e)
 	denials_free(&e->denials);
 	free(e->conflicts);
 	free(e->command);
+	if (e->holds_code)
+		atomic_store(&e->sandbox->code_taken, false);
 	sandbox_unref(e->sandbox);
 	free(e);
 }

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "cordon.h"
 #include "lib/denials.h"
+#include "lib/language.h"
 #include "lib/live.h"
 
 struct cordon_sandbox {
@@ -28,6 +29,8 @@ struct cordon_sandbox {
 	_Atomic(struct egress *)
 		egress; /* its broker (lib/egress.h); NULL: there was none so far. Not by the lock: whoever ends a sandbox may have that */
 	atomic_uint execs; /* that were started in it */
+	_Atomic(struct zygote *) zygote; /* an interpreter that waits in it (lib/zygote.h); NULL: none */
+	atomic_bool code_taken;          /* an exec has its code right in CODE_DIR */
 	int64_t birth_ns;  /* CLOCK_REALTIME when it was made */
 	unsigned kind;    /* of the pool that it came from; 0: none */
 	atomic_uint refs; /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
@@ -82,6 +85,8 @@ struct cordon_exec {
 	uint64_t traced; /* the last event (sandbox/trace.h) that was seen */
 	bool done;
 	struct cordon_result result;
+	bool holds_code; /* see code_taken */
+	bool warm;       /* an interpreter that waited runs it */
 	struct live_tx tx;
 	bool begun;                   /* tx was begun and not ended */
 	struct changes changes;       /* of a sandbox that does not stay */
@@ -105,6 +110,37 @@ struct cordon_exec {
 /* As cordon_exec_start(), of a command that the gate has passed; id: by which it is known already. */
 int exec_start(struct cordon_sandbox *sandbox, const struct cordon_exec_options *options, const char *id, struct cordon_exec **out,
                struct cordon_error *err);
+
+/* ---- exec_start.c ---- */
+
+/* What comes of options that have code instead of a command. */
+struct exec_code {
+	struct language_program program;
+	bool holds; /* the sandbox's code_taken, until an exec has it */
+};
+/* Fills in argv, if there is none. To be cleared also after a failure. */
+int exec_code_take(struct cordon_sandbox *s, struct cordon_exec_options *o, const char *id, struct exec_code *out, struct cordon_error *err);
+void exec_code_clear(struct cordon_sandbox *s, struct exec_code *c);
+
+/* Starts it and waits until it runs. */
+int exec_launch(struct cordon_exec *e, const struct cordon_exec_options *o, const struct language_program *program, struct cordon_error *err);
+
+/* Socket and pipes of a command; one side of them. -1: none. */
+struct exec_ends {
+	int sock;
+	int stdio[3];
+};
+#define EXEC_NO_ENDS ((struct exec_ends){-1, {-1, -1, -1}})
+/* feed: with a pipe to its standard input, else that is /dev/null. To be closed also after a failure. */
+int exec_make_ends(bool feed, struct exec_ends *ours, struct exec_ends *theirs, struct cordon_error *err);
+void exec_close_ends(struct exec_ends *t);
+
+/* What a command gets as its environment; language: that of its code, NULL: none. */
+int exec_environment(const struct cordon_sandbox *s, const char *const *extra, const struct language *language, struct strlist *out,
+                     struct cordon_error *err);
+
+/* Programs that were started inside. */
+int exec_take_traces(struct cordon_exec *e, const struct wire_msg *msg, struct cordon_error *err);
 
 /* Microseconds of the clock that started_us is on. */
 uint64_t exec_clock_us(void);

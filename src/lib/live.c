@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "layers/owners.h"
 #include "lib/events.h"
 #include "sandbox/watch_parts.h"
 
@@ -35,8 +36,9 @@ int live_create(const char *home, struct box *b, struct cordon_error *err)
 		return -1;
 	int r = box_create(&s, b, err);
 	store_close(&s);
-	const struct audit_field detail[] = {AUDIT_TEXT("name", b->name[0] ? b->name : NULL), AUDIT_TEXT("workspace", b->workspace),
-	                                     AUDIT_TEXTS("policy", b->policy.items), AUDIT_TEXTS("mounts", b->mounts.items), AUDIT_END};
+	const struct audit_field detail[] = {AUDIT_TEXT("name", b->name[0] ? b->name : NULL), AUDIT_TEXT("image", b->image),
+	                                     AUDIT_TEXT("workspace", b->workspace),           AUDIT_TEXTS("policy", b->policy.items),
+	                                     AUDIT_TEXTS("mounts", b->mounts.items),          AUDIT_END};
 	return r < 0 ? -1 : events_tree(home, b->id, "create", b->id, detail, err);
 }
 
@@ -177,7 +179,17 @@ static int make_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_e
 		owner = st.st_uid;
 		group = st.st_gid;
 	}
-	return layer_begin(&l->store, owner, group, id, err);
+	if (layer_begin(&l->store, owner, group, id, err) < 0)
+		return -1;
+	if (!live_layered(l) || layer_add_root(&l->store, id, err) == 0)
+		return 0;
+	layer_drop(&l->store, id, NULL);
+	return -1;
+}
+
+bool live_layered(const struct live *l)
+{
+	return l->policy && l->policy->root == ROOT_LAYERED;
 }
 
 int live_begin_layer(struct live *l, char id[LAYER_ID_LEN + 1], struct cordon_error *err)
@@ -198,6 +210,15 @@ void live_prepare(struct live *l)
 		l->next[0] = '\0'; /* then it is made when it is needed, and what is wrong comes out */
 }
 
+static bool trees_are_empty(int dir)
+{
+	for (int i = 0; i < TREE_ALL; i++)
+		if (!tree_is_empty(dir, layer_tree_names[i]) &&
+		    (i < TREE_COUNT || faccessat(dir, layer_tree_names[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0))
+			return false;
+	return true;
+}
+
 bool live_open_is_empty(const struct live *l)
 {
 	if (live_copies(l))
@@ -205,8 +226,7 @@ bool live_open_is_empty(const struct live *l)
 	if (strcmp(l->box.lower, l->box.head) != 0) /* the head is a copy of what it held: empty is not the same as unchanged */
 		return false;
 	_cleanup_fd_ int dir = openat(l->store.layers_fd, l->box.open, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return dir < 0 || (tree_is_empty(dir, layer_tree_names[TREE_APP]) && tree_is_empty(dir, layer_tree_names[TREE_HOME]) &&
-	                   live_tops_are_fresh(l));
+	return dir < 0 || (trees_are_empty(dir) && live_tops_are_fresh(l));
 }
 
 int live_describe(struct live *l, const char *layer, int64_t birth_ns, struct changes *out, struct cordon_error *err)
@@ -232,7 +252,7 @@ uint64_t live_tree_bytes(struct live *l, const char *layer, enum layer_tree tree
 	_cleanup_free_ struct watch_walk *walk = dir < 0 ? NULL : malloc(sizeof(*walk));
 	if (!walk)
 		return 0;
-	watch_walk_start(walk, (const int[]){dir, -1});
+	watch_walk_start(walk, (const int[WATCH_TREES]){dir, -1, -1});
 	while (!watch_walk_step(walk, UINT_MAX))
 		;
 	return walk->bytes;
@@ -247,7 +267,7 @@ static void fill_meta(struct live *l, struct layer *meta, const char *id, const 
 	memcpy(meta->sandbox, l->box.id, sizeof(meta->sandbox));
 	meta->created_ms = live_clock_ns() / 1000000;
 	meta->changes = changes->count;
-	const uint64_t home = live_tree_bytes(l, id, TREE_HOME);
+	const uint64_t home = live_tree_bytes(l, id, TREE_HOME) + live_tree_bytes(l, id, TREE_ROOT);
 	meta->bytes = changes->bytes + home;
 	meta->disk = live_tree_bytes(l, id, TREE_APP) + home;
 	l->used += meta->disk;
@@ -271,6 +291,10 @@ static int mount_next(struct live *l, const char *below, const char *under, cons
 	char old[LAYER_ID_LEN + 1];
 	if (!l->state)
 		return 0;
+	if (live_layered(l)) { /* the root itself cannot be exchanged: it is started anew */
+		l->lost = true;
+		return 0;
+	}
 	memcpy(old, l->box.open, sizeof(old));
 	memcpy(l->box.open, next, sizeof(old));
 	int r = live_mount(l, l->policy, below, under, false, err);
@@ -278,6 +302,18 @@ static int mount_next(struct live *l, const char *below, const char *under, cons
 	if (r < 0)
 		l->lost = true; /* nothing is mounted there any more: no command may run in it */
 	return r;
+}
+
+/* What somebody who was root inside gave to others, in the workspace. */
+static int give_back(const struct live *l, const char *layer, struct cordon_error *err)
+{
+	struct stat st;
+	_cleanup_fd_ int dir = openat(l->store.layers_fd, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (geteuid() != 0 || dir < 0 || faccessat(dir, layer_tree_names[TREE_ROOT], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (fstatat(dir, layer_tree_names[TREE_APP], &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(err, "cannot look at layer %s", layer);
+	return tree_give_back(dir, layer_tree_names[TREE_APP], st.st_uid, st.st_gid, err);
 }
 
 /*
@@ -293,9 +329,12 @@ int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes
 		return live_copy_turn_over(l, keep, meta, changes, err);
 	if (l->sheds && (keep || !l->state || !l->policy->transaction.preserve.count))
 		return live_turn_over_shed(l, keep, meta, changes, err);
-	if (live_describe_closed(l, old, birth_ns, changes, err) < 0 || (l->state && live_begin_layer(l, next, err) < 0))
+	const bool mounted = l->state && !live_layered(l);
+	if (give_back(l, old, err) < 0)
 		return -1;
-	if ((!keep && l->state && live_preserve(l, old, next, changes, err) < 0) ||
+	if (live_describe_closed(l, old, birth_ns, changes, err) < 0 || (mounted && live_begin_layer(l, next, err) < 0))
+		return -1;
+	if ((!keep && mounted && live_preserve(l, old, next, changes, err) < 0) ||
 	    mount_next(l, keep ? l->box.lower : l->box.head, keep ? old : NULL, next, err) < 0) {
 		if (next[0])
 			layer_drop(&l->store, next, NULL);
@@ -323,7 +362,8 @@ int live_remount(struct live *l, struct cordon_error *err)
 		return 0;
 	if (l->box.copy)
 		return live_copy_put_back(l, l->box.head, NULL, err);
-	if (live_begin_layer(l, next, err) < 0)
+	next[0] = '\0';
+	if (!live_layered(l) && live_begin_layer(l, next, err) < 0)
 		return -1;
 	if (mount_next(l, l->box.head, NULL, next, err) < 0) {
 		layer_drop(&l->store, next, NULL);
@@ -341,7 +381,7 @@ int live_remount(struct live *l, struct cordon_error *err)
 static bool holds_nothing(const struct live *l, const char *layer)
 {
 	_cleanup_fd_ int dir = openat(l->store.layers_fd, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return dir >= 0 && tree_is_empty(dir, layer_tree_names[TREE_APP]) && tree_is_empty(dir, layer_tree_names[TREE_HOME]);
+	return dir >= 0 && trees_are_empty(dir);
 }
 
 void live_remount_keep(struct live *l)
@@ -406,6 +446,13 @@ int live_exec_begin(struct live *l, bool own, struct live_tx *tx, struct cordon_
 {
 	char limit[32];
 	*tx = (struct live_tx){.own = own};
+	if (live_layered(l) && !own) {
+		err_set(err, CORDON_ERR_INPUT,
+		        "with root: layered one command runs at a time: its root cannot be kept or rolled back beside others");
+		return err_hint(
+			err,
+			"services and --parallel need a sandbox with a read-only root: cordon image commit makes an image of this one's");
+	}
 	if (l->used >= l->policy->limits.disk && drop_failed(l, err) < 0)
 		return -1;
 	if (l->used >= l->policy->limits.disk) {

@@ -139,6 +139,8 @@ int live_turn_over_shed(struct live *l, bool keep, struct layer *meta, struct ch
 /* Seals the open layer and mounts an empty one; keep: on top of it, else in its place. Nothing may run inside. */
 int live_turn_over(struct live *l, bool keep, struct layer *meta, struct changes *changes, struct cordon_error *err);
 bool live_open_is_empty(const struct live *l);
+/* While it runs: its root is a third tree. That is mounted when it is started, and never exchanged: it is ended instead, and started anew. */
+bool live_layered(const struct live *l);
 /* An empty open layer on the head, in place of what is mounted. Nothing may run inside. */
 int live_remount(struct live *l, struct cordon_error *err);
 /* When the record says so, what was mounted before goes; or, when it could not be written, comes back (the head is what it was, again). */

@@ -51,16 +51,18 @@ int live_mount(struct live *l, const struct cordon_policy *policy, const char *b
                struct cordon_error *err)
 {
 	char stage[4096];
-	struct strlist app = {0}, home = {0};
+	struct strlist app = {0}, home = {0}, root = {0};
 	int r = -1;
 	snprintf(stage, sizeof(stage), "%s/layers", l->store.home);
 	if (stack(l, stage, below, under_open, TREE_APP, &app, err) == 0 &&
-	    stack(l, stage, below, under_open, TREE_HOME, &home, err) == 0) {
-		const struct backend_layers layers = {as_list(&app), as_list(&home)};
+	    stack(l, stage, below, under_open, TREE_HOME, &home, err) == 0 &&
+	    (!live_layered(l) || stack(l, stage, below, under_open, TREE_ROOT, &root, err) == 0)) {
+		const struct backend_layers layers = {as_list(&app), as_list(&home), as_list(&root)};
 		r = (start ? l->backend->start : l->backend->relayer)(l->ctx, policy, &l->options, &layers, l->state, err);
 	}
 	strlist_free(&app);
 	strlist_free(&home);
+	strlist_free(&root);
 	return r;
 }
 
@@ -190,16 +192,30 @@ static int start_somehow(struct live *l, struct backend_sandbox *state, struct c
 	enum live_choice choice;
 	if (live_copy_choice(&choice, err) < 0)
 		return -1;
+	if (live_layered(l) && (l->box.copy || choice == CHOICE_COPY))
+		return err_set(err, CORDON_ERR_INPUT, "root: layered needs overlayfs: a full copy of a root is not made");
 	if (!l->box.copy && choice != CHOICE_COPY) {
 		if (start_on_layer(l, false, state, &why) == 0)
 			return 0;
-		if (why.sys_errno != LAYERED_REFUSED || choice == CHOICE_OVERLAY) {
+		if (why.sys_errno != LAYERED_REFUSED || choice == CHOICE_OVERLAY || live_layered(l)) {
 			if (err)
 				*err = why;
 			return -1;
 		}
 	}
 	return start_as_copy(l, state, &why, err);
+}
+
+/* What was written on one image means nothing on another. */
+static int check_image(const struct live *l, struct cordon_error *err)
+{
+	_cleanup_image_ struct image i = {0};
+	if (!live_layered(l) || !l->box.image || !l->box.image_id || image_find(l->store.home, l->box.image, &i, NULL) < 0)
+		return 0; /* that there is none is said when it is started */
+	if (strcmp(i.id, l->box.image_id) == 0)
+		return 0;
+	err_set(err, CORDON_ERR_INPUT, "image %s is another one than this sandbox was made with, whose root stands on it", l->box.image);
+	return err_hint(err, "import the old one again under that name (%.12s), or make a new sandbox", l->box.image_id);
 }
 
 int live_start(struct live *l, struct cordon *ctx, const struct backend *backend, struct cordon_policy *policy,
@@ -210,10 +226,13 @@ int live_start(struct live *l, struct cordon *ctx, const struct backend *backend
 	l->ctx = ctx;
 	l->backend = backend;
 	l->policy = policy;
+	if (check_image(l, err) < 0)
+		return -1;
 	if (l->box.uid != UINT32_MAX)
 		snprintf(l->user, sizeof(l->user), "%u:%u", (unsigned)l->box.uid, (unsigned)l->box.gid);
 	l->options = (struct cordon_sandbox_options){.size = sizeof(l->options),
 	                                             .user = l->user[0] ? l->user : NULL,
+	                                             .image = l->box.image,
 	                                             .workspace = l->box.workspace,
 	                                             .hostname = l->box.name[0] ? l->box.name : NULL,
 	                                             .mounts = l->mounts,

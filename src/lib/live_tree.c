@@ -163,7 +163,8 @@ int live_fork(struct live *l, const char *layer, const char *name, char id[LAYER
 		return -1;
 	snprintf(b.head, sizeof(b.head), "%s", layer ? layer : l->box.head);
 	snprintf(b.name, sizeof(b.name), "%s", name ? name : "");
-	if ((l->box.workspace && !(b.workspace = strdup(l->box.workspace))) || (l->box.copy && !(b.copy = strdup(l->box.copy))))
+	if ((l->box.workspace && !(b.workspace = strdup(l->box.workspace))) || (l->box.copy && !(b.copy = strdup(l->box.copy))) ||
+	    (l->box.image && !(b.image = strdup(l->box.image))) || (l->box.image_id && !(b.image_id = strdup(l->box.image_id))))
 		return err_sys(err, "strdup");
 	if (copy_lists(&b, &l->box, err) < 0 || box_create(&l->store, &b, err) < 0)
 		return -1;

@@ -35,7 +35,9 @@ static int drop_open(struct live *l, struct cordon_error *err)
 	live_forget_checkpoint(l);
 	if (!open[0])
 		return 0;
-	const uint64_t bytes = live_tree_bytes(l, open, TREE_APP) + live_tree_bytes(l, open, TREE_HOME), before = free_bytes(l);
+	const uint64_t bytes = live_tree_bytes(l, open, TREE_APP) + live_tree_bytes(l, open, TREE_HOME) +
+	                       live_tree_bytes(l, open, TREE_ROOT),
+	               before = free_bytes(l);
 	if (layer_drop(&l->store, open, err) < 0)
 		return -1;
 	await_bytes(l, before + bytes / 2);

@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "lib/pool_parts.h"
+#include "lib/zygote.h"
 
 #define RATE_WINDOW_MS 2000.0
 
@@ -136,6 +137,8 @@ static void wait_for_one(struct pool *p, struct kind *k)
 	if (pool_start_thread(p, NULL) < 0)
 		return;
 	const unsigned failures = k->failures;
+	if (p->expected && zygote_possible(p->expected) && !k->language)
+		k->language = strdup(p->expected);
 	k->waiting++;
 	pthread_cond_signal(&p->wake);
 	while (!k->count && k->failures == failures && !p->pressed && !p->stop)
@@ -183,12 +186,17 @@ void pool_learn(struct pool *p, const struct cordon_sandbox *s, const char *lang
 	pthread_mutex_unlock(&p->lock);
 }
 
-int pool_warm(struct pool *p, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, const char *language,
-              unsigned count, struct cordon_error *err)
+void pool_expect(struct pool *p, const char *language)
+{
+	if (p)
+		p->expected = language;
+}
+
+int pool_warm(struct pool *p, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, const char *language, unsigned count,
+              struct cordon_error *err)
 {
 	if (!pool_can(policy, o))
-		return err_set(err, CORDON_ERR_INPUT,
-		               "sandboxes with files of their own, secrets, or hidden files in a workspace cannot be parked");
+		return err_set(err, CORDON_ERR_INPUT, "sandboxes with files of their own, secrets, or hidden files in a workspace cannot be parked");
 	int r = 0;
 	pthread_mutex_lock(&p->lock);
 	struct kind *k = count <= p->max ? find_kind(p, policy, o) : NULL;

@@ -10,14 +10,17 @@
 
 #include "base/fs.h"
 #include "base/util.h"
+#include "image/image.h"
 #include "lib/pool_parts.h"
+#include "lib/zygote.h"
 
-#define BATCH 4        /* made at a time: while one is set up by its own process the launcher begins the next */
-#define AHEAD_MS 100.0 /* what is parked should last for this long */
+#define BATCH 4              /* made at a time: while one is set up by its own process the launcher begins the next */
+#define AHEAD_MS 100.0       /* what is parked should last for this long */
 #define RETRY_MS 1000
-#define BREATH_MS 3 /* whoever has just taken one runs a command now, and needs the CPU more */
+#define ZYGOTE_MS 10000      /* what an interpreter has to get ready */
+#define BREATH_MS 3          /* whoever has just taken one runs a command now, and needs the CPU more */
 #define PRESSURE "/proc/pressure/memory"
-#define PRESSURE_HIGH 10.0 /* percent of the last ten seconds in which somebody waited for memory */
+#define PRESSURE_HIGH 10.0   /* percent of the last ten seconds in which somebody waited for memory */
 #define PRESSURE_LOW 5.0
 #define BAD_MAX 64
 
@@ -104,8 +107,7 @@ static void give_up(struct pool *p, struct kind *k)
 {
 	if (!k->waiting || p->pressed)
 		return;
-	err_set(&p->failed, CORDON_ERR_BUSY, "the pool is full: %u sandboxes and %llu bytes are parked", p->parked,
-	        (unsigned long long)p->bytes);
+	err_set(&p->failed, CORDON_ERR_BUSY, "the pool is full: %u sandboxes and %llu bytes are parked", p->parked, (unsigned long long)p->bytes);
 	k->failures++;
 	pthread_cond_broadcast(&p->moved);
 }
@@ -164,35 +166,72 @@ static bool keep(struct pool *p, struct kind *k, const struct parked *one)
 	return true;
 }
 
+/* Those without an interpreter, because it cannot be started or takes too long, are of use for all else. */
+static void await_zygote(struct cordon_sandbox *s)
+{
+	struct cordon_error err;
+	const int64_t until = pool_clock_ms() + ZYGOTE_MS;
+	enum zygote_state state;
+	while ((state = zygote_look(s, &err)) == ZYGOTE_STARTING && pool_clock_ms() < until) {
+		struct pollfd p = {.fd = zygote_fd(s), .events = POLLIN};
+		poll(&p, 1, POOL_TICK_MS);
+	}
+	if (state != ZYGOTE_READY)
+		zygote_drop(s);
+}
+
+/* The modules that the image wants to be loaded are no reason for an error here: the interpreter starts without them. */
+static void start_zygote(struct pool *p, const struct kind *k, const char *language, struct cordon_sandbox *s)
+{
+	_cleanup_image_ struct image image = {0};
+	const bool named = k->options.image && strcmp(k->options.image, "host") != 0;
+	const bool known = named && image_find(p->ctx->home, k->options.image, &image, NULL) == 0;
+	zygote_park(s, language, known ? &image.preload : NULL, NULL);
+}
+
+static unsigned make_some(struct pool *p, const struct kind *k, const char *language, struct parked made[BATCH], unsigned count,
+                          struct cordon_error *failed)
+{
+	const struct pool_stamp stamp = pool_stamp_now(k); /* before: what changes meanwhile is seen */
+	unsigned asked = 0, n = 0;
+	while (asked < count && sandbox_park(p->ctx, &k->policy, &k->options, &made[asked].sandbox, failed) == 0)
+		asked++;
+	for (unsigned i = 0; i < asked; i++) {
+		struct cordon_sandbox *s = made[i].sandbox;
+		if (sandbox_ready(s, failed) < 0) {
+			cordon_sandbox_destroy(s);
+			continue;
+		}
+		if (language)
+			start_zygote(p, k, language, s);
+		made[n++] = (struct parked){.sandbox = s, .stamp = stamp};
+	}
+	for (unsigned i = 0; i < n; i++) {
+		if (language)
+			await_zygote(made[i].sandbox);
+		made[i].born_ms = pool_clock_ms();
+		made[i].bytes = memory_of(made[i].sandbox);
+	}
+	return n;
+}
+
 /* A kind that somebody makes sandboxes of stays, and its policy and options do not change. */
 static void make_batch(struct pool *p, struct kind *k, unsigned count)
 {
 	struct parked made[BATCH] = {0};
 	struct cordon_error failed = {0};
-	unsigned n = 0;
+	char *language = k->language ? strdup(k->language) : NULL;
 	k->making += count;
 	pthread_mutex_unlock(&p->lock);
 	const int64_t begin = pool_clock_ms();
-	const struct pool_stamp stamp = pool_stamp_now(k); /* before: what changes meanwhile is seen */
-	while (n < count && sandbox_park(p->ctx, &k->policy, &k->options, &made[n].sandbox, &failed) == 0)
-		n++;
-	for (unsigned i = 0; i < n; i++) {
-		struct parked *one = &made[i];
-		if (sandbox_ready(one->sandbox, &failed) < 0) {
-			cordon_sandbox_destroy(one->sandbox);
-			one->sandbox = NULL;
-			continue;
-		}
-		one->stamp = stamp;
-		one->born_ms = pool_clock_ms();
-		one->bytes = memory_of(one->sandbox);
-	}
+	const unsigned n = make_some(p, k, language, made, count, &failed);
 	const double each = (double)(pool_clock_ms() - begin) / count;
+	free(language);
 	pthread_mutex_lock(&p->lock);
 	k->making -= count;
 	k->make_ms = k->make_ms == 0 ? each : k->make_ms * 0.8 + each * 0.2;
 	for (unsigned i = 0; i < n; i++)
-		if (made[i].sandbox && !keep(p, k, &made[i]))
+		if (!keep(p, k, &made[i]))
 			cordon_sandbox_destroy(made[i].sandbox);
 	if (failed.code != CORDON_OK) {
 		p->failed = failed;

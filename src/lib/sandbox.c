@@ -10,6 +10,7 @@
 #include "lib/egress.h"
 #include "lib/exec.h"
 #include "lib/pool.h"
+#include "lib/zygote.h"
 
 /* Its workspace as an overlay, or where that is refused as a copy; one without a workspace needs neither. */
 static int start_scratch(struct cordon_sandbox *s, const struct cordon_sandbox_options *o, struct cordon_error *err)
@@ -42,7 +43,7 @@ static int start_scratch(struct cordon_sandbox *s, const struct cordon_sandbox_o
 
 static void no_state(struct backend_sandbox *s)
 {
-	s->control = s->seed = -1;
+	s->control = s->seed = s->image = -1;
 	s->trees[0] = s->trees[1] = -1;
 	memset(s->fds, -1, sizeof(s->fds));
 }
@@ -74,8 +75,8 @@ static int make(struct cordon *ctx, const struct cordon_policy *policy, const st
 	return 0;
 }
 
-int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
-                 struct cordon_sandbox **out, struct cordon_error *err)
+int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, struct cordon_sandbox **out,
+                 struct cordon_error *err)
 {
 	return make(ctx, policy, o, true, out, err);
 }
@@ -138,6 +139,7 @@ void sandbox_unref(struct cordon_sandbox *s)
 {
 	if (atomic_fetch_sub(&s->refs, 1) > 1)
 		return;
+	zygote_drop(s);
 	egress_free(s);
 	if (s->copy)
 		wait_for_end(s);
@@ -156,6 +158,7 @@ void sandbox_halt(struct cordon_sandbox *s)
 {
 	if (!s->started)
 		return;
+	zygote_drop(s);
 	s->backend->stop(&s->state);
 	wait_for_end(s);
 	egress_end(s);
@@ -232,6 +235,18 @@ static int copy_mounts(struct box *b, const struct cordon_create_options *o, str
 	return 0;
 }
 
+static int choose_image(struct box *b, const char *home, const char *name, struct cordon_error *err)
+{
+	_cleanup_image_ struct image i = {0};
+	if (!name || strcmp(name, IMAGE_HOST) == 0)
+		return 0;
+	if (image_find(home, name, &i, err) < 0)
+		return -1;
+	b->image = strdup(name);
+	b->image_id = strdup(i.id);
+	return b->image && b->image_id ? 0 : err_set(err, CORDON_ERR_SYSTEM, "out of memory");
+}
+
 int cordon_create(const struct cordon_create_options *o, char id[21], struct cordon_error *err)
 {
 	_cleanup_box_ struct box b = {.uid = UINT32_MAX, .gid = UINT32_MAX, .ttl_ms = o->ttl_ms, .idle_ms = o->idle_ms};
@@ -251,12 +266,19 @@ int cordon_create(const struct cordon_create_options *o, char id[21], struct cor
 		if (!S_ISDIR(st.st_mode))
 			return err_set(err, CORDON_ERR_INPUT, "workspace %s: not a directory", o->workspace);
 	}
+	if (!(home = context_find_home(err)) || choose_image(&b, home, o->image, err) < 0)
+		return -1;
 	if (copy_list(&b.policy, o->policy, err) < 0 || copy_list(&b.labels, o->labels, err) < 0 || copy_list(&b.env, o->env, err) < 0 ||
 	    copy_mounts(&b, o, err) < 0)
 		return -1;
 	struct cordon_policy *p = live_policy(&b, err); /* what is wrong with it is better said now */
+	const bool on_host = p && p->root == ROOT_LAYERED && !b.image;
 	cordon_policy_free(p);
-	if (!p || !(home = context_find_home(err)) || live_create(home, &b, err) < 0)
+	if (on_host) {
+		err_set(err, CORDON_ERR_INPUT, "root: layered needs an image");
+		return err_hint(err, "--image NAME; cordon image build or import makes one");
+	}
+	if (!p || live_create(home, &b, err) < 0)
 		return -1;
 	memcpy(id, b.id, sizeof(b.id));
 	return 0;

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/util.h"
+#include "layers/owners.h"
 #include "lib/egress.h"
 #include "lib/exec.h"
 
@@ -118,6 +120,15 @@ int scratch_views(struct cordon_sandbox *sandbox, struct view *before, struct vi
 	return view_from(fds, 2, true, after, err) < 0 || view_from(fds + 1, 1, true, before, err) < 0 ? -1 : 0;
 }
 
+/* What somebody who was root inside gave to others, in the workspace. */
+static int give_back(const struct backend_sandbox *s, struct cordon_error *err)
+{
+	struct stat st;
+	if (fstat(s->seed, &st) < 0)
+		return err_sys(err, "cannot look at the workspace");
+	return tree_give_back(s->fds[CREATED_SCRATCH], "upper", st.st_uid, st.st_gid, err);
+}
+
 /* One that does not stay: its upper over the seed, both still there. */
 static int changes_of_scratch(struct cordon_exec *e, struct cordon_error *err)
 {
@@ -129,6 +140,8 @@ static int changes_of_scratch(struct cordon_exec *e, struct cordon_error *err)
 		e->result.transaction.changes_total = 0;
 		return 0;
 	}
+	if (e->sandbox->policy.root == ROOT_LAYERED && geteuid() == 0 && give_back(s, err) < 0)
+		return -1;
 	if (scratch_views(e->sandbox, &before, &after, err) < 0 ||
 	    changes_between_with(&before, &after, CHANGES_FILE_TIMES, &e->changes, err) < 0)
 		return -1;
@@ -215,7 +228,8 @@ int exec_transaction_end(struct cordon_exec *e, struct cordon_error *err)
 	e->begun = false;
 	pthread_mutex_lock(&s->lock);
 	const uint64_t used = s->live->used;
-	if (e->lost) /* ended with all that ran in it, by a limit for instance: there is nothing to mount another layer in */
+	/* ended with all that ran in it, by a limit for instance: there is nothing to mount another layer in; nor can a root be exchanged */
+	if (e->lost || (live_layered(s->live) && s->started && !live_open_is_empty(s->live)))
 		sandbox_halt(s);
 	/* one that is given up while it runs: what it did so far is undone once it is dead, which closing its socket brings about */
 	int r = live_exec_end(s->live, &e->tx, !exec_succeeded(e), exec_keeps(e), e->command, e->done ? e->result.exit_code : -1, &why);

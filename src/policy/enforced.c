@@ -9,14 +9,15 @@
 #include "policy/maps.h"
 #include "policy/policy.h"
 
-/* Keys whose default is what the sandbox does anyway, and whose other values nothing holds yet. Whoever builds that takes the key out. */
-static const char *const not_held[] = {
-	"root",
-};
+/*
+ * Under root: layered whoever is root inside can put any program anywhere, and change what any path is: nothing could hold a list of programs or paths.
+ */
+static const char *const not_held[] = {"files.read",    "files.write",   "files.deny",   "files.hidden",  "process.subprocess",
+                                       "process.shell", "process.allow", "process.deny", "process.native"};
 
 const struct policy_key *policy_not_enforced(const struct cordon_policy *p)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(not_held); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(not_held) && p->root == ROOT_LAYERED; i++) {
 		const struct policy_key *key = policy_key_find(not_held[i]);
 
 		if (!policy_is_default(p, key))
@@ -69,6 +70,6 @@ int policy_check_enforced(const struct cordon_policy *p, struct cordon_error *er
 
 	if (!key)
 		return check_secrets(p, err) < 0 ? -1 : policy_check_inbound(p, err);
-	err_set(err, CORDON_ERR_WEAK_HOST, "the policy sets %s to what this version cannot enforce", key->name);
+	err_set(err, CORDON_ERR_INPUT, "the policy sets %s, which cannot be enforced with root: layered", key->name);
 	return err_hint(err, "nothing was run; cordon policy explain shows where it is set");
 }

@@ -158,16 +158,59 @@ static int hide_sources(struct strlist *out, const struct maplist *secrets, stru
 	return 0;
 }
 
-static int build(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out, struct cordon_error *err)
+/* Where its programs lie an image knows best. What is no assignment of a variable is left out: nobody asked for it. */
+static int take_from_image(struct strlist *out, const struct strlist *image, struct cordon_error *err)
 {
+	for (size_t i = 0; i < image->count; i++)
+		if (env_name_valid(image->items[i], strcspn(image->items[i], "=")) && strchr(image->items[i], '=') &&
+		    assign_capped(out, image->items[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+static bool is_default_path(const char *entry, const struct strlist *image)
+{
+	return strcmp(entry, "PATH=" POLICY_PATH) == 0 && image->count && find_entry(image->items, "PATH");
+}
+
+/* Who is root, and where root finds programs, unless the policy says something else than its default. */
+static const char *as_root(const char *entry)
+{
+	static const char *const entries[][2] = {
+		{"PATH=" POLICY_PATH, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		{"USER=user", "USER=root"},
+		{"LOGNAME=user", "LOGNAME=root"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
+		if (strcmp(entry, entries[i][0]) == 0)
+			return entries[i][1];
+	return entry;
+}
+
+static int set_from_policy(const struct cordon_policy *p, const struct strlist *image, struct strlist *out, struct cordon_error *err)
+{
+	for (size_t i = 0; i < p->env_set.count; i++) {
+		const char *entry = p->env_set.items[i];
+
+		if (!is_default_path(entry, image) && assign_capped(out, p->root == ROOT_LAYERED ? as_root(entry) : entry, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int build(const struct cordon_policy *p, char *const *host, const struct strlist *image, const char *const *extra,
+                 struct strlist *out, struct cordon_error *err)
+{
+	if (take_from_image(out, image, err) < 0)
+		return -1;
 	if (take_from_host(out, &p->env_allow, host, err) < 0 || add_secrets(out, &p->secrets, err) < 0)
 		return -1;
 	if (!p->process.native &&
 	    assign_capped(out, "NODE_OPTIONS=--jitless", err) < 0) /* or Node cannot start; env.set may say otherwise */
 		return -1;
-	for (size_t i = 0; i < p->env_set.count; i++)
-		if (assign_capped(out, p->env_set.items[i], err) < 0)
-			return -1;
+	if (set_from_policy(p, image, out, err) < 0)
+		return -1;
 	for (; extra && *extra; extra++)
 		if (assign_capped(out, *extra, err) < 0)
 			return -1;
@@ -177,8 +220,14 @@ static int build(const struct cordon_policy *p, char *const *host, const char *c
 int policy_environment(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out,
                        struct cordon_error *err)
 {
+	return policy_environment_on(p, host, &(const struct strlist){0}, extra, out, err);
+}
+
+int policy_environment_on(const struct cordon_policy *p, char *const *host, const struct strlist *image, const char *const *extra,
+                          struct strlist *out, struct cordon_error *err)
+{
 	*out = (struct strlist){0};
-	if (build(p, host, extra, out, err) < 0) {
+	if (build(p, host, image, extra, out, err) < 0) {
 		strlist_free(out);
 		return err_wrap(err, "environment");
 	}

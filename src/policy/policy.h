@@ -247,6 +247,9 @@ int policy_forbidden_paths(const char *home, struct strlist *out, struct cordon_
  */
 int policy_environment(const struct cordon_policy *p, char *const *host, const char *const *extra, struct strlist *out,
                        struct cordon_error *err);
+/* The same on an image, which wants some variables to be set: the policy's win, but for the PATH that is the default. */
+int policy_environment_on(const struct cordon_policy *p, char *const *host, const struct strlist *image, const char *const *extra,
+                          struct strlist *out, struct cordon_error *err);
 
 /* [A-Za-z_][A-Za-z0-9_]* */
 bool env_name_valid(const char *name, size_t len);

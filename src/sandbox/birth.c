@@ -228,7 +228,7 @@ static int prepare(const struct birth *b, struct init_config *config, struct cor
 	static struct seccomp_program program;
 	const struct sandbox_spec *spec = b->spec;
 	if (!(spec->weaken & (WEAKEN_CAPS | WEAKEN_USERNS))) {
-		int r = confine_bounding_set();
+		int r = confine_bounding_set(spec->flags & SPEC_ROOT ? CONFINE_ROOT : 0);
 		if (r < 0) {
 			errno = -r;
 			return err_sys(err, "cannot drop the capabilities of programs");
@@ -238,6 +238,7 @@ static int prepare(const struct birth *b, struct init_config *config, struct cor
 		unsigned flags = (b->limits->cpu == LIMIT_RLIMIT ? SECCOMP_PIN_CPUS : 0) | (mounts_writable(spec) ? SECCOMP_NO_SETID : 0);
 		config->renames = renames_needed(spec);
 		flags |= (config->renames ? SECCOMP_NOTIFY : 0) | (spec->flags & SPEC_LISTED ? SECCOMP_LISTED : 0);
+		flags |= (spec->flags & SPEC_ROOT) && b->ids->mode == IDMAP_SELF ? SECCOMP_ONE_ID : 0;
 		if (spec->flags & SPEC_NO_NATIVE)
 			flags |= SECCOMP_NO_NATIVE | (confine_has_no_exec_gain() ? SECCOMP_MDWE : 0);
 		config->supervisor_filter = (flags & ~(unsigned)SECCOMP_NOTIFY) | SECCOMP_READER;
@@ -254,7 +255,7 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 	const struct sandbox_spec *spec = b->spec;
 	const bool own_network = !(spec->weaken & WEAKEN_NETNS);
 	struct mount_sources none;
-	struct mounts_view view = {-1, -1};
+	struct mounts_view view = {-1, -1, -1};
 	struct airlock airlock = {0};
 	if (receive_sources(b, &none, err) < 0)
 		return -1;
@@ -275,6 +276,7 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 		return -1;
 	if (enter_cgroups(b, err) < 0 || send_view(b, &view, err) < 0)
 		return -1;
+	config->inbox = view.inbox_fd;
 	if ((spec->flags & SPEC_LIVE) && mounts_open_trees(config->trees, err) < 0)
 		return -1;
 	if ((spec->flags & SPEC_PERMITS) && landlock_abi() == 0) {
@@ -292,12 +294,13 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 /* Last, when nothing more has to be set up. */
 static int lock_down(struct birth *b, struct init_config *config, struct cordon_error *err)
 {
-	const uint64_t keep = 1ull << CAP_KILL | 1ull << CAP_SETUID | 1ull << CAP_SETGID | (config->seccomp ? 1ull << CAP_SYS_PTRACE : 0);
+	const uint64_t keep = 1ull << CAP_KILL | 1ull << CAP_SETUID | 1ull << CAP_SETGID | (config->seccomp ? 1ull << CAP_SYS_PTRACE : 0) |
+	                      (b->spec->flags & SPEC_ROOT ? CONFINE_ROOT : 0);
 	int null = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
 	for (int i = 0; i < 3; i++)
 		if (null < 0 || dup2(null, i) < 0)
 			return err_sys(err, "cannot open /dev/null");
-	int fds[] = {0, 1, 2, config->sock, config->landlock_fd, config->trees[0], config->trees[1]};
+	int fds[] = {0, 1, 2, config->sock, config->landlock_fd, config->inbox, config->trees[0], config->trees[1]};
 	int r = confine_close_except(fds, ARRAY_SIZE(fds));
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		r = -errno;
@@ -318,6 +321,7 @@ _Noreturn void birth_run(struct birth *b)
 	struct init_config config = {
 		.sock = b->sock,
 		.landlock_fd = -1,
+		.inbox = -1,
 		.trees = {-1, -1},
 		.rules = b->spec->flags & SPEC_LIVE ? b->spec : NULL,
 		.ids = *b->ids,

@@ -89,7 +89,7 @@ static int child_capabilities(const struct init_config *c)
 {
 	if (c->weaken & WEAKEN_CAPS)
 		return confine_keep_all_capabilities();
-	return confine_capabilities(0);
+	return confine_capabilities(c->flags & SPEC_ROOT ? CONFINE_ROOT : 0);
 }
 
 /* As execvpe(3), but on our small stack and with the PATH of the new environment. */
@@ -133,11 +133,25 @@ _Noreturn static void fail(const struct command *l, enum stage stage, int error)
 	_exit(write(l->report, &f, sizeof(f)) == (ssize_t)sizeof(f) ? 127 : 126);
 }
 
+/* The one that the command itself is to have gets the number that it knows it by. */
+static int child_channel(struct command *l)
+{
+	if (l->report == PARKED_FD && (l->report = fcntl(l->report, F_DUPFD_CLOEXEC, PARKED_FD + 1)) < 0)
+		return -errno;
+	if (l->channel == PARKED_FD)
+		return fcntl(PARKED_FD, F_SETFD, 0) < 0 ? -errno : 0;
+	if (dup2(l->channel, PARKED_FD) < 0)
+		return -errno;
+	close(l->channel);
+	return 0;
+}
+
 /* All descriptors but the standard ones, the pipe and where the request comes from; exec closes those two. */
 static int child_descriptors(struct command *l)
 {
-	int keep[] = {0, 1, 2, l->report, l->request};
-	return confine_close_except(keep, ARRAY_SIZE(keep));
+	int keep[] = {0, 1, 2, l->report, l->request, l->channel};
+	int r = confine_close_except(keep, ARRAY_SIZE(keep));
+	return r < 0 || l->channel < 0 ? r : child_channel(l);
 }
 
 /* What was made ahead gets to know what it was made for. The message stays: the spec points into it. */
@@ -194,6 +208,11 @@ _Noreturn void command_become(struct command *l)
 	fail(l, STAGE_EXEC, child_exec(l->spec));
 }
 
+int command_no_cwd(const char *cwd, int error, struct cordon_error *err)
+{
+	return err_set(err, CORDON_ERR_INPUT, "cannot enter working directory %s: %s", cwd, strerror(error));
+}
+
 void command_failed(const struct command_failure *f, const char *name, const char *cwd, struct cordon_error *err)
 {
 	errno = f->error;
@@ -204,7 +223,7 @@ void command_failed(const struct command_failure *f, const char *name, const cha
 	} else if (f->stage == STAGE_EXEC) {
 		err_set(err, CORDON_ERR_NOT_RUNNABLE, "%s: cannot be executed: %s", name, strerror(f->error));
 	} else if (f->stage == STAGE_CWD) {
-		err_set(err, CORDON_ERR_INPUT, "cannot enter working directory %s: %s", cwd, strerror(f->error));
+		command_no_cwd(cwd, f->error, err);
 	} else {
 		err_sys(err, "cannot %s", f->stage < ARRAY_SIZE(stage_names) ? stage_names[f->stage] : "start");
 	}

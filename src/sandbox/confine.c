@@ -41,11 +41,11 @@ int confine_capabilities(uint64_t keep)
 	return r < 0 ? r : set_capabilities(keep & have, 0);
 }
 
-int confine_bounding_set(void)
+int confine_bounding_set(uint64_t keep)
 {
 	/* the kernel may know capabilities that our headers do not: go on until it says EINVAL */
 	for (unsigned long cap = 0; cap < 64; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+		if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
 			return errno == EINVAL && cap > CAP_CHECKPOINT_RESTORE - 1 ? 0 : -errno;
 	return 0;
 }

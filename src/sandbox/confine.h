@@ -3,14 +3,23 @@
 #ifndef CORDON_SANDBOX_CONFINE_H
 #define CORDON_SANDBOX_CONFINE_H
 
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Keeps, of those we have, the capabilities in `keep` (bit = number); none inheritable or ambient. 0 or -errno. */
 int confine_capabilities(uint64_t keep);
 
-/* Empties the bounding set, so that no exec can ever gain a capability. Needs CAP_SETPCAP. 0 or -errno. */
-int confine_bounding_set(void);
+/*
+ * What package managers need of root, over the files and processes of the sandbox's own user namespace: owners and modes, to become other users, to signal them. Nothing
+ * that mounts, traces, loads, makes devices or configures.
+ */
+#define CONFINE_ROOT                                                                                                                      \
+	(1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID | 1ull << CAP_KILL | 1ull << CAP_SETGID | \
+	 1ull << CAP_SETUID)
+
+/* Empties the bounding set but for `keep`, so that no exec can ever gain another capability. Needs CAP_SETPCAP. 0 or -errno. */
+int confine_bounding_set(uint64_t keep);
 
 /* For the test-only weakened build: keeps every capability across a change of user and an exec. */
 int confine_keep_all_capabilities(void);

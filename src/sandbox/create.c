@@ -117,9 +117,18 @@ static int make_dir(int at, const char *name, mode_t mode, const struct idmap *i
 	return 0;
 }
 
+/* That it writes to; NULL: it has none. */
+static const struct string_list *layers_of(const struct setup_op *op)
+{
+	if (op->kind == OP_ROOT)
+		return op->over.count ? &op->over : NULL;
+	return op->kind == OP_LAYERED ? &op->layers : NULL;
+}
+
 /* On disk, layers have the ids of the directory they stand on: what is written there looks as if it had been written on the host. */
 static int make_layer(const struct setup_op *op, struct sandbox *s, struct cordon_error *err)
 {
+	const struct string_list *layers = layers_of(op);
 	uid_t uid = idmap_host_id(&s->ids, s->ids.uid);
 	gid_t gid = idmap_host_id(&s->ids, s->ids.gid);
 	struct stat st;
@@ -127,14 +136,16 @@ static int make_layer(const struct setup_op *op, struct sandbox *s, struct cordo
 		uid = st.st_uid;
 		gid = st.st_gid;
 	}
-	if (make_dir(s->scratch_fd, op->layers.items[LAYERED_UPPER], 0755, &s->ids, uid, gid, err) < 0)
+	if (op->kind == OP_ROOT) /* root's, as the image's own top is */
+		uid = gid = 0;
+	if (make_dir(s->scratch_fd, layers->items[LAYERED_UPPER], 0755, &s->ids, uid, gid, err) < 0)
 		return -1;
-	return make_dir(s->scratch_fd, op->layers.items[LAYERED_WORK], 0700, &s->ids, uid, gid, err);
+	return make_dir(s->scratch_fd, layers->items[LAYERED_WORK], 0700, &s->ids, uid, gid, err);
 }
 
 static bool in_scratch(const struct setup_op *op)
 {
-	return op->kind == OP_LAYERED && !*op->layers.items[LAYERED_STAGE];
+	return layers_of(op) && !*layers_of(op)->items[LAYERED_STAGE];
 }
 
 static enum sandbox_place choose_place(const struct sandbox_spec *spec)
@@ -264,6 +275,17 @@ static int send_fds(const struct sandbox *s, const int *fds, size_t count, struc
 	return wire_send(s->handshake, WIRE_READY, NULL, NULL, 0, err);
 }
 
+/* The mounts of an image are shifted by the child's own map. Opened before the child changes its ids, which makes it nobody's to look at. */
+static int open_own(const struct sandbox_spec *spec, struct sandbox *s, struct cordon_error *err)
+{
+	char path[64];
+	if (s->ids.mode != IDMAP_RANGE || (spec->weaken & WEAKEN_USERNS) || !spec->op_count || spec->ops[0].kind != OP_ROOT)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)s->pid);
+	s->mounts.own = open(path, O_RDONLY | O_CLOEXEC);
+	return s->mounts.own < 0 ? err_sys(err, "cannot open %s", path) : 0;
+}
+
 /* Our half of the work while the child builds: id maps first, then the mounts that only we can make, then the cgroups. */
 static int support_child(struct host *host, const struct sandbox_spec *spec, const struct limits_request *want, const char *scratch,
                          struct sandbox *s, struct cordon_error *err)
@@ -274,7 +296,7 @@ static int support_child(struct host *host, const struct sandbox_spec *spec, con
 	host->kernel_checked = true;
 	if (!(spec->weaken & WEAKEN_USERNS) && idmap_write(&s->ids, s->pid, err) < 0)
 		return -1;
-	if (send_fds(s, NULL, 0, err) < 0 || make_scratch(host, spec, s, err) < 0)
+	if (open_own(spec, s, err) < 0 || send_fds(s, NULL, 0, err) < 0 || make_scratch(host, spec, s, err) < 0)
 		return -1;
 	if (sandbox_open_trees(s, spec, err) < 0)
 		return -1;
@@ -301,6 +323,19 @@ static void abandon(struct sandbox *s)
 		s->dead = true;
 }
 
+/* Where there is one id only, that is what root is called inside. */
+static int take_ids(struct host *host, const struct sandbox_spec *spec, struct idmap *ids, struct cordon_error *err)
+{
+	const bool files = mounts_show_host_files(spec), one = host->ids.mode == IDMAP_SELF || (host->ids.mode == IDMAP_SMALL && files);
+	const bool root = spec->flags & SPEC_ROOT;
+	int r = root && one ? idmap_take(&host->ids, UINT32_MAX, UINT32_MAX, files, ids, err)
+	                    : idmap_take(&host->ids, spec->uid, spec->gid, files, ids, err);
+	ids->root = root;
+	if (root && one)
+		ids->uid = ids->gid = 0;
+	return r;
+}
+
 int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock, struct sandbox *s, struct cordon_error *err)
 {
 	char scratch[4096];
@@ -310,7 +345,7 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	                      .root_fd = -1,
 	                      .user_ns = -1,
 	                      .mount_ns = -1,
-	                      .tree_fds = {-1, -1},
+	                      .tree_fds = {-1, -1, -1},
 	                      .mounts = MOUNTS_NO_CACHE,
 	                      .record_fd = -1,
 	                      .scratch_fd = -1,
@@ -324,7 +359,7 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	if (set_home(host, spec->home, err) < 0 || open_place(host, s->place, true, err) < 0 ||
 	    probe_limits(host, spec->limits_force, err) < 0 || check_strength(host, spec, err) < 0)
 		return -1;
-	if (idmap_take(&host->ids, spec->uid, spec->gid, mounts_show_host_files(spec), &s->ids, err) < 0)
+	if (take_ids(host, spec, &s->ids, err) < 0)
 		return -1;
 	snprintf(s->id, sizeof(s->id), "%s", spec->id);
 	snprintf(s->name, sizeof(s->name), "%s.%s", host->stamp, spec->id); /* from here on there is something to clean up */
@@ -406,11 +441,12 @@ int sandbox_open_trees(struct sandbox *s, const struct sandbox_spec *spec, struc
 	}
 	for (uint32_t i = 0; i < spec->op_count && n < ARRAY_SIZE(s->tree_fds); i++) {
 		const struct setup_op *op = &spec->ops[i];
-		if (op->kind != OP_LAYERED && op->kind != OP_SCRATCH)
+		const struct string_list *layers = layers_of(op);
+		if (!layers && op->kind != OP_SCRATCH)
 			continue;
-		const char *stage = op->kind == OP_LAYERED ? op->layers.items[LAYERED_STAGE] : "";
+		const char *stage = layers ? layers->items[LAYERED_STAGE] : "";
 		_cleanup_fd_ int at = *stage ? open(stage, O_PATH | O_DIRECTORY | O_CLOEXEC) : fcntl(s->scratch_fd, F_DUPFD_CLOEXEC, 3);
-		const char *name = op->kind == OP_LAYERED ? op->layers.items[LAYERED_UPPER] : op->source;
+		const char *name = layers ? layers->items[LAYERED_UPPER] : op->source;
 		int fd = at < 0 ? -1 : fs_open(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, FS_BENEATH);
 		if (fd < 0)
 			return err_sys(err, "cannot open %s to watch it", name);
@@ -440,11 +476,12 @@ void sandbox_start_watcher(struct sandbox *s)
 		.init_pidfd = s->pidfd,
 		.proc_fd = s->proc_fd,
 		.tmpfs_fd = s->root_fd,
-		.tree_fds = {s->tree_fds[0], s->tree_fds[1]},
+		.tree_fds = {s->tree_fds[0], s->tree_fds[1], s->tree_fds[2]},
 		.oom_fd = s->limits.memory == LIMIT_CGROUP1 ? s->limits.usage_oom_fd : -1,
 		.record_fd = s->record_fd,
 	};
-	int keep[] = {req.init_pidfd, req.proc_fd, req.tmpfs_fd, req.tree_fds[0], req.tree_fds[1], req.oom_fd, req.record_fd};
+	int keep[] = {req.init_pidfd,  req.proc_fd,     req.tmpfs_fd, req.tree_fds[0],
+	              req.tree_fds[1], req.tree_fds[2], req.oom_fd,   req.record_fd};
 	confine_close_except(keep, ARRAY_SIZE(keep));
 	watch_run(&req);
 	_exit(0);
@@ -453,7 +490,7 @@ void sandbox_start_watcher(struct sandbox *s)
 /* Most sandboxes leave nothing or a few files; more than that is not worth stopping the launcher for. */
 static bool remove_scratch(struct host *host, struct sandbox *s)
 {
-	static const char *const trees[] = {"app", "home", "upper", "work/work", "work"};
+	static const char *const trees[] = {"app", "home", "upper", "work/work", "work", "root", "root-work/work", "root-work"};
 	const int at = host->scratch_fds[s->place];
 	if (s->remover)
 		return false;
@@ -507,8 +544,8 @@ bool sandbox_clean_up(struct host *host, struct sandbox *s)
 	if (!s->limits_gone || !s->scratch_gone)
 		return false;
 	idmap_release(&host->ids, &s->ids);
-	int *fds[] = {&s->pidfd,       &s->handshake,   &s->proc_fd,       &s->root_fd,   &s->user_ns,   &s->mount_ns,
-	              &s->tree_fds[0], &s->tree_fds[1], &s->mounts.userns, &s->record_fd, &s->scratch_fd};
+	int *fds[] = {&s->pidfd,       &s->handshake,   &s->proc_fd,       &s->root_fd,    &s->user_ns,   &s->mount_ns,  &s->tree_fds[0],
+	              &s->tree_fds[1], &s->tree_fds[2], &s->mounts.userns, &s->mounts.own, &s->record_fd, &s->scratch_fd};
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		cleanup_fd(fds[i]);
 	return true;

@@ -51,7 +51,7 @@ struct sandbox {
 	int proc_fd, root_fd;  /* for the watcher */
 	int user_ns, mount_ns; /* SPEC_LIVE: to come back to; -1: none */
 	struct mounts_cache mounts;
-	int tree_fds[2]; /* what commands write to on disk, for the watcher; -1: none */
+	int tree_fds[3]; /* what commands write to on disk, for the watcher; -1: none */
 	int record_fd;
 	enum sandbox_place place; /* of its scratch directory */
 	int scratch_fd;

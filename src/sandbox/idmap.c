@@ -163,11 +163,15 @@ int idmap_write(const struct idmap *m, pid_t pid, struct cordon_error *err)
 }
 
 /* Identity on the range, but for owner and user, which change places. */
-static void swap_text(const struct idmap *m, uint32_t owner, uint32_t user, char *text, size_t size)
+static void swap_text(const struct idmap *m, uint32_t owner, uint32_t user, bool only, char *text, size_t size)
 {
 	uint32_t low = MIN(owner, user), high = MAX(owner, user);
 	size_t n = 0;
 	text[0] = '\0';
+	if (only) {
+		snprintf(text, size, "%u %u 1\n", owner, m->base + user);
+		return;
+	}
 	if (owner >= RANGE) { /* no place of its own in the range: it takes the user's, whose own files then have no name inside */
 		if (user)
 			n += (size_t)snprintf(text + n, size - n, "0 %u %u\n", m->base, user);
@@ -189,7 +193,7 @@ static void swap_text(const struct idmap *m, uint32_t owner, uint32_t user, char
 		snprintf(text + n, size - n, "%u %u %u\n", high + 1, m->base + high + 1, RANGE - high - 1);
 }
 
-int idmap_mount_userns(const struct idmap *m, uid_t owner, gid_t group, struct cordon_error *err)
+int idmap_mount_userns(const struct idmap *m, uid_t owner, gid_t group, bool only, struct cordon_error *err)
 {
 	char text[256], path[64];
 	if (m->mode != IDMAP_RANGE)
@@ -206,10 +210,10 @@ int idmap_mount_userns(const struct idmap *m, uid_t owner, gid_t group, struct c
 		_exit(0);
 	}
 	int fd = -1;
-	swap_text(m, owner, m->uid, text, sizeof(text));
+	swap_text(m, owner, m->uid, only, text, sizeof(text));
 	if (write_proc(pid, "uid_map", text, err) < 0)
 		goto out;
-	swap_text(m, group, m->gid, text, sizeof(text));
+	swap_text(m, group, m->gid, only, text, sizeof(text));
 	if (write_proc(pid, "gid_map", text, err) < 0)
 		goto out;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);

@@ -21,6 +21,7 @@ struct idmap {
 	uint32_t base;             /* host id of the first id of the range */
 	uint32_t uid, gid;         /* the command's, inside */
 	uint32_t own_uid, own_gid; /* IDMAP_SELF: ours, which these two stand for */
+	bool root;                 /* commands have capabilities over whatever has an id in here */
 };
 
 /* Hands out ranges; one per launcher. Ranges in use by other launchers on this host are seen through locks on one file. */
@@ -51,8 +52,9 @@ int idmap_write(const struct idmap *m, pid_t pid, struct cordon_error *err);
 
 /*
  * A user namespace for an idmapped mount, under which files of (owner, group) on disk belong to the sandbox's user inside, and files
- * that the user makes belong to (owner, group) on disk. Only for IDMAP_RANGE. Returns a descriptor.
+ * that the user makes belong to (owner, group) on disk. only: files of others have no owner inside, so that nobody there has capabilities over them, or could make any. Only for
+ * IDMAP_RANGE. Returns a descriptor.
  */
-int idmap_mount_userns(const struct idmap *m, uid_t owner, gid_t group, struct cordon_error *err);
+int idmap_mount_userns(const struct idmap *m, uid_t owner, gid_t group, bool only, struct cordon_error *err);
 
 #endif

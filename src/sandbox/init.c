@@ -29,6 +29,7 @@
 #include "base/util.h"
 #include "sandbox/birth.h"
 #include "sandbox/command.h"
+#include "sandbox/inbox.h"
 #include "sandbox/init_parts.h"
 #include "sandbox/reaper.h"
 #include "sandbox/spec.h"
@@ -107,6 +108,12 @@ pid_t init_fork_command(const struct init *in, struct command *l, bool tracked, 
 	return pid;
 }
 
+static void undo_start(struct init *in, struct running *made)
+{
+	init_parked_close(made);
+	inbox_remove(in->config->inbox, &made->code);
+}
+
 static int start(struct init *in, const struct exec_spec *s, struct wire_msg *msg, struct cordon_error *err)
 {
 	struct running *slot = NULL;
@@ -116,8 +123,9 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	if (!slot)
 		return err_set(err, CORDON_ERR_INPUT, "at most %d commands can run in one sandbox at a time", MAX_EXECS);
 
-	struct command l = {.config = in->config, .spec = s, .tty = -1, .request = -1};
-	_cleanup_fd_ int master = -1, slave = -1;
+	struct command l = {.config = in->config, .spec = s, .tty = -1, .request = -1, .channel = -1};
+	struct running made = {.channel = -1};
+	_cleanup_fd_ int master = -1, slave = -1, channel = -1;
 	if (s->tty) {
 		master = open_terminal(in->config, s, &slave, err);
 		if (master < 0)
@@ -128,14 +136,23 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	} else {
 		memcpy(l.stdio, msg->fds + 1, sizeof(l.stdio));
 	}
+	if ((s->parked && init_park(&made, &channel, err) < 0) || inbox_put(in->config->inbox, s->code, s->code_count, &made.code, err) < 0) {
+		undo_start(in, &made);
+		return -1;
+	}
+	l.channel = channel;
 	uint64_t started = now_us();
 	struct spare child;
 	if (!init_spare_use(in, s, msg, &child)) {
 		child.pid = init_fork_command(in, &l, s->tracked, &child.report, &child.words, err);
-		if (child.pid < 0)
+		if (child.pid < 0) {
+			undo_start(in, &made);
 			return -1;
+		}
 	}
 	*slot = (struct running){.sock = wire_take_fd(msg, 0),
+	                         .code = made.code,
+	                         .channel = made.channel,
 	                         .pid = child.pid,
 	                         .reaper = s->tracked ? child.pid : 0,
 	                         .words = child.words,
@@ -163,6 +180,8 @@ static void free_slot(struct init *in, struct running *e)
 	cleanup_fd(&e->listener);
 	cleanup_fd(&e->rules);
 	cleanup_fd(&e->leash);
+	init_parked_close(e);
+	inbox_remove(in->config->inbox, &e->code);
 	if (e->supervisor)
 		kill(e->supervisor, SIGKILL);
 	if (e->traces)
@@ -446,6 +465,17 @@ static void handle_exec(struct init *in, struct wire_msg *msg)
 	exec_spec_free(&spec);
 }
 
+/* One that died meanwhile, or does not listen, has its end reported as ever: the library sees that it was before the beginning. */
+static void handle_go(struct init *in, struct running *e, const struct wire_msg *msg)
+{
+	struct cordon_error err = {0};
+	const int r = init_go(in, e, msg, now_us(), &err);
+	if (r < 0)
+		report_error(e->sock, &err);
+	if (r <= 0)
+		kill_tree(in, e);
+}
+
 static void handle_running(struct init *in, struct running *e)
 {
 	_cleanup_msg_ struct wire_msg msg;
@@ -456,6 +486,8 @@ static void handle_running(struct init *in, struct running *e)
 	} else if (r > 0 && msg.type == WIRE_SIGNAL && fixed_decode(msg.body, msg.len, &signo, sizeof(signo), NULL) == 0) {
 		if (signo < 65)
 			kill(-e->pid, (int)signo);
+	} else if (r > 0 && msg.type == WIRE_GO) {
+		handle_go(in, e, &msg);
 	} else if (r == 0 || (r > 0 && msg.type == WIRE_CANCEL)) {
 		e->cancelled = true;
 		kill_tree(in, e);
@@ -470,8 +502,8 @@ _Noreturn static void leave(void)
 /* One turn: new commands, words about running ones, deaths. */
 static void turn(struct init *in)
 {
-	struct pollfd p[AT_EXECS + 4 * MAX_EXECS];
-	struct running *who[4 * MAX_EXECS];
+	struct pollfd p[AT_EXECS + 5 * MAX_EXECS];
+	struct running *who[5 * MAX_EXECS];
 	bool ended = false;
 	nfds_t n = AT_EXECS;
 	int timeout = expire(in);
@@ -488,6 +520,10 @@ static void turn(struct init *in)
 		if (e->pid && e->starting >= 0) {
 			who[n - AT_EXECS] = e;
 			p[n++] = (struct pollfd){.fd = e->starting, .events = POLLIN};
+		}
+		if (e->pid && e->channel >= 0 && !e->parked && !e->exited) {
+			who[n - AT_EXECS] = e;
+			p[n++] = (struct pollfd){.fd = e->channel, .events = POLLIN};
 		}
 		if (e->pid && e->words >= 0 && !e->exited) {
 			who[n - AT_EXECS] = e;
@@ -513,6 +549,8 @@ static void turn(struct init *in)
 			init_supervise(in, e, p[i].revents);
 		else if (p[i].fd == e->starting)
 			init_started(in, e);
+		else if (p[i].fd == e->channel)
+			init_parked(e);
 		else if (p[i].revents & POLLIN)
 			handle_running(in, e);
 		else if (e->reporting)

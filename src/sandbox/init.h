@@ -26,6 +26,7 @@ struct init_config {
 	int sock;
 	int landlock_fd;                  /* -1: none */
 	const struct sandbox_spec *rules; /* what landlock_fd was made from, to be made again when mounts were exchanged; NULL: never */
+	int inbox;                        /* see inbox.h; -1: none */
 	int trees[2];                     /* handles to be sent with READY and then closed; -1: none */
 	const struct seccomp_program *seccomp; /* NULL: none (weakened builds only) */
 	unsigned supervisor_filter;            /* enum seccomp_flags: the same without what is handed over or would keep it from its work */

@@ -38,6 +38,9 @@ struct running {
 	bool reporting;             /* all is over, and the library has to read before more can be said */
 	struct exited_msg end;      /* the last thing to say */
 	char name[128], cwd[128];   /* for the message if it does not start */
+	struct buf code;            /* names of its files (inbox.h) */
+	int channel;                /* to a parked interpreter (init_parked.c); -1: it is none, or no more */
+	bool parked;                /* … which has said that it waits */
 };
 
 /*
@@ -74,6 +77,14 @@ bool init_spare_use(struct init *in, const struct exec_spec *s, const struct wir
 void init_spare_drop(struct init *in);
 /* It ended before it was used. */
 void init_spare_died(struct init *in);
+
+/* Makes the socket to an interpreter; theirs: its end, the caller's to close. */
+int init_park(struct running *e, int *theirs, struct cordon_error *err);
+/* It says something. */
+void init_parked(struct running *e);
+void init_parked_close(struct running *e);
+/* WIRE_GO: files and message are passed on, and its time begins now. 1: it runs; 0: it is dead, or as good as that; -1: the request was wrong. */
+int init_go(struct init *in, struct running *e, const struct wire_msg *msg, uint64_t now, struct cordon_error *err);
 
 /* The pipe has something: the end of file (it runs) or why not. False if the exec is gone. */
 bool init_started(struct init *in, struct running *e);

@@ -17,7 +17,7 @@ void init_spare_make(struct init *in)
 		return;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return; /* the next command is started without */
-	struct command l = {.config = in->config, .tty = -1, .request = pair[1]};
+	struct command l = {.config = in->config, .tty = -1, .request = pair[1], .channel = -1};
 	struct spare s = {.tracked = in->tracks, .request = pair[0]};
 	s.pid = init_fork_command(in, &l, s.tracked, &s.report, &s.words, NULL);
 	close(pair[1]);
@@ -53,7 +53,8 @@ bool init_spare_use(struct init *in, const struct exec_spec *s, const struct wir
 	const struct buf body = {.data = msg->body, .len = msg->len};
 	if (!in->spare.pid)
 		return false;
-	if (s->tty || s->tracked != in->spare.tracked || wire_send(in->spare.request, WIRE_EXEC, &body, msg->fds + 1, 3, NULL) < 0) {
+	if (s->tty || s->parked || s->tracked != in->spare.tracked ||
+	    wire_send(in->spare.request, WIRE_EXEC, &body, msg->fds + 1, 3, NULL) < 0) {
 		init_spare_drop(in);
 		return false;
 	}

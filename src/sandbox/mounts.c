@@ -49,7 +49,7 @@ static int dir_in_root(struct builder *b, const char *path, size_t len, mode_t m
 }
 
 /* Opens the place to mount on: a directory, or an empty file. */
-static int target_in_root(struct builder *b, const char *target, bool is_dir, struct cordon_error *err)
+int mounts_place(struct builder *b, const char *target, bool is_dir, struct cordon_error *err)
 {
 	int fd = fs_open(b->root, target, O_PATH | O_NOFOLLOW | (is_dir ? O_DIRECTORY : 0), 0, FS_BENEATH);
 	if (fd >= 0)
@@ -91,7 +91,7 @@ int mounts_attach(struct builder *b, int tree, const char *target, bool is_dir, 
 		if (r <= 0)
 			return r;
 	}
-	_cleanup_fd_ int place = target_in_root(b, target, is_dir, err);
+	_cleanup_fd_ int place = mounts_place(b, target, is_dir, err);
 	if (place < 0)
 		return -1;
 	if (sys_move_mount(tree, place, "") < 0)
@@ -149,23 +149,26 @@ static int op_symlink(struct builder *b, const struct setup_op *op, struct cordo
 	_cleanup_fd_ int dir = dir_in_root(b, op->target, slash ? (size_t)(slash - op->target) : 0, 0755, err);
 	if (dir < 0)
 		return -1;
-	if (symlinkat(op->source, dir, slash ? slash + 1 : op->target) < 0)
+	if (symlinkat(op->source, dir, slash ? slash + 1 : op->target) < 0 && !(errno == EEXIST && (op->flags & OP_OPTIONAL)))
 		return err_sys(err, "cannot link /%s", op->target);
 	return 0;
 }
 
-static int write_in_root(struct builder *b, const char *target, const void *data, size_t len, mode_t mode, struct cordon_error *err)
+int mounts_write(struct builder *b, const char *target, const void *data, size_t len, mode_t mode, struct cordon_error *err)
 {
 	if (!b->careful && fs_write_file(b->root, target, data, len, mode, err) == 0)
 		return 0;
 	const char *slash = strrchr(target, '/');
+	const char *base = slash ? slash + 1 : target;
 	_cleanup_fd_ int dir = dir_in_root(b, target, slash ? (size_t)(slash - target) : 0, 0755, err);
-	return dir < 0 ? -1 : fs_write_file(dir, slash ? slash + 1 : target, data, len, mode, err);
+	if (dir >= 0 && b->top >= 0 && unlinkat(dir, base, 0) < 0 && errno != ENOENT)
+		return err_sys(err, "cannot replace /%s of the image", target);
+	return dir < 0 ? -1 : fs_write_file(dir, base, data, len, mode, err);
 }
 
 static int op_file(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
-	if (write_in_root(b, op->target, op->data, op->data_len, op->mode ? op->mode : 0444, err) < 0)
+	if (mounts_write(b, op->target, op->data, op->data_len, op->mode ? op->mode : 0444, err) < 0)
 		return -1;
 	return own(b, op, err);
 }
@@ -177,7 +180,7 @@ static int op_copy(struct builder *b, const struct setup_op *op, struct cordon_e
 	ssize_t n = fs_read_small(AT_FDCWD, op->source, text, sizeof(text));
 	if (n < 0)
 		return op->flags & OP_OPTIONAL ? 0 : err_sys(err, "cannot read %s", op->source);
-	return n == sizeof(text) - 1 ? 0 : write_in_root(b, op->target, text, (size_t)n, 0444, err);
+	return n == sizeof(text) - 1 ? 0 : mounts_write(b, op->target, text, (size_t)n, 0444, err);
 }
 
 static int op_bind(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -236,6 +239,8 @@ static int op_scratch(struct builder *b, const struct setup_op *op, struct cordo
 
 static int op_volatile(struct builder *b, const struct setup_op *op, struct cordon_error *err)
 {
+	if (b->top >= 0)
+		return mounts_volatile(b, op, err);
 	if (op_dir(b, op, err) < 0)
 		return -1;
 	_cleanup_fd_ int tree = sys_open_tree(b->root, op->target, OPEN_TREE_CLONE);
@@ -305,9 +310,10 @@ int mounts_next_mask(struct builder *b, bool is_dir, struct cordon_error *err)
 		return 0;
 	_cleanup_fd_ int last = m->fd;
 	const char *name = is_dir ? STAGE_MASK_DIR : STAGE_MASK_FILE;
-	if (last < 0 && (is_dir ? mkdirat(b->root, name, 0) : mknodat(b->root, name, S_IFREG, 0)) < 0 && errno != EEXIST)
+	const int at = b->layered_root ? b->top : b->root;
+	if (last < 0 && (is_dir ? mkdirat(at, name, 0) : mknodat(at, name, S_IFREG, 0)) < 0 && errno != EEXIST)
 		return err_sys(err, "cannot create a mask");
-	m->fd = last >= 0 ? sys_open_tree(last, "", OPEN_TREE_CLONE | AT_EMPTY_PATH) : sys_open_tree(b->root, name, OPEN_TREE_CLONE);
+	m->fd = last >= 0 ? sys_open_tree(last, "", OPEN_TREE_CLONE | AT_EMPTY_PATH) : sys_open_tree(at, name, OPEN_TREE_CLONE);
 	if (m->fd < 0 || (last < 0 && sys_mount_setattr(m->fd, 0, attr, 0, -1) < 0))
 		return err_sys(err, "cannot create a mask");
 	m->mounted = false;
@@ -338,9 +344,30 @@ static int op_readonly(struct builder *b, const struct setup_op *op, struct cord
 	_cleanup_fd_ int place = fs_open(b->root, op->target, O_PATH | O_NOFOLLOW, 0, FS_BENEATH);
 	if (place < 0 && errno == ENOENT)
 		return 0;
+	if (op->flags & OP_ALONE)
+		return place < 0 || sys_mount_setattr(place, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0
+		               ? err_sys(err, "cannot make /%s read-only", op->target)
+		               : 0;
 	_cleanup_fd_ int tree = place < 0 ? -1 : sys_open_tree(place, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | AT_RECURSIVE);
 	if (tree < 0 || sys_mount_setattr(tree, AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0, -1) < 0 || sys_move_mount(tree, place, "") < 0)
 		return err_sys(err, "cannot make /%s read-only", op->target);
+	return 0;
+}
+
+/*
+ * The directory is seen through a read-only mount, which even its owner cannot write through (as a user, init has the user's own id); what can write is a mount that is
+ * attached nowhere and that init alone has.
+ */
+static int op_inbox(struct builder *b, const struct setup_op *op, struct cordon_error *err)
+{
+	const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+	if (op_dir(b, op, err) < 0)
+		return -1;
+	_cleanup_fd_ int place = fs_open(b->root, op->target, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, FS_BENEATH);
+	_cleanup_fd_ int inside = place < 0 ? -1 : sys_open_tree(place, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+	b->view->inbox_fd = place < 0 ? -1 : sys_open_tree(place, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+	if (inside < 0 || b->view->inbox_fd < 0 || sys_mount_setattr(inside, 0, attr, 0, -1) < 0 || sys_move_mount(inside, place, "") < 0)
+		return err_sys(err, "cannot make /%s", op->target);
 	return 0;
 }
 
@@ -350,7 +377,8 @@ static int (*const op_table[OP_KIND_COUNT])(struct builder *, const struct setup
 	[OP_VOLATILE] = op_volatile, [OP_LAYERED] = mounts_layered, [OP_ALIAS] = mounts_alias,
 	[OP_COVER] = op_cover,       [OP_PROC] = op_proc,           [OP_DEVPTS] = op_devpts,
 	[OP_MASK] = op_mask,         [OP_READONLY] = op_readonly,   [OP_COPY] = op_copy,
-	[OP_HIDE] = mounts_hide,     [OP_EXEC] = mounts_allow_exec,
+	[OP_HIDE] = mounts_hide,     [OP_EXEC] = mounts_allow_exec, [OP_ROOT] = mounts_root,
+	[OP_LINES] = mounts_lines,   [OP_INBOX] = op_inbox,
 };
 
 int mounts_execute(struct builder *b, const struct setup_op *op, struct cordon_error *err)
@@ -403,7 +431,8 @@ static int tidy(struct builder *b, struct cordon_error *err)
 			return -1;
 		cleanup_fd(&b->masks[is_dir].fd);
 	}
-	if (keep_masks) /* others will be made like them when the root cannot be written any more */
+	if (keep_masks ||
+	    b->layered_root) /* others will be made like them when the root cannot be written any more; or they are not in it */
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(left); i++)
 		if (unlinkat(b->root, left[i].name, left[i].flags) < 0 && errno != ENOENT)
@@ -413,7 +442,7 @@ static int tidy(struct builder *b, struct cordon_error *err)
 
 static int enter(struct builder *b, struct cordon_error *err)
 {
-	if (sys_mount_setattr(b->root, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
+	if (!b->layered_root && sys_mount_setattr(b->root, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
 		return err_sys(err, "cannot make the root read-only");
 	/* pivot_root(2): with both arguments "." the old root ends up on top of the new one and can be detached by the same name */
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
@@ -448,11 +477,12 @@ int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mount
 	struct builder b = {.spec = spec,
 	                    .ids = ids,
 	                    .root = -1,
+	                    .top = -1,
 	                    .dev = -1,
 	                    .masks = {{.fd = -1}, {.fd = -1}},
 	                    .view = view,
 	                    .keep_stages = spec->flags & SPEC_LIVE};
-	view->proc_fd = view->root_fd = -1;
+	view->proc_fd = view->root_fd = view->inbox_fd = -1;
 	umask(0); /* modes are given exactly */
 	if (make_root(&b, err) < 0)
 		return -1;
@@ -462,7 +492,9 @@ int mounts_build(const struct sandbox_spec *spec, const struct idmap *ids, mount
 		/* whoever prepares the sources does so while the rest of the tree is built */
 		if (mounts_needs_source(op) && b.next_source == 0 && get_sources(arg, &b.sources, err) < 0)
 			return -1;
-		b.careful = op->flags & OP_CAREFUL;
+		if (mounts_in_skeleton(&b, i))
+			continue;
+		b.careful = b.top >= 0 || (op->flags & OP_CAREFUL);
 		if (b.careful && check_nothing_is_made_on_the_host(&b, i, err) < 0)
 			return -1;
 		if (mounts_execute(&b, op, err) < 0)

@@ -34,11 +34,13 @@ struct mounts_cache {
 	int userns; /* for idmapped mounts of what belongs to owner and group; -1: none yet */
 	uid_t owner;
 	gid_t group;
+	bool only;         /* idmap_mount_userns() */
+	int own;           /* the sandbox's own, for its root; -1: none */
 	bool seed_checked; /* the directory (dev, ino) was held against the rules */
 	dev_t seed_dev;
 	ino_t seed_ino;
 };
-#define MOUNTS_NO_CACHE ((struct mounts_cache){.userns = -1})
+#define MOUNTS_NO_CACHE ((struct mounts_cache){.userns = -1, .own = -1})
 
 /* Does now what mounts_prepare() would do each time: checks the seed, makes the namespace. */
 int mounts_fill_cache(const struct sandbox_spec *spec, const char *scratch, const struct idmap *ids, struct mounts_cache *cache,
@@ -57,8 +59,9 @@ bool mounts_show_host_files(const struct sandbox_spec *spec);
 
 /* What the watcher needs to see from outside. */
 struct mounts_view {
-	int proc_fd; /* the sandbox's /proc */
-	int root_fd; /* its root tmpfs */
+	int proc_fd;  /* the sandbox's /proc */
+	int root_fd;  /* its root tmpfs */
+	int inbox_fd; /* where files can be put into OP_INBOX, for init alone; -1: there is none */
 };
 
 /* Gets the sources when the first operation needs one. */

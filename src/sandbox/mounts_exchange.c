@@ -98,6 +98,7 @@ int mounts_relayer(const struct sandbox_spec *spec, const struct idmap *ids, int
 	struct builder b = {.spec = spec,
 	                    .ids = ids,
 	                    .root = -1,
+	                    .top = -1,
 	                    .dev = -1,
 	                    .masks = {{.fd = -1}, {.fd = -1}},
 	                    .sources = *sources,

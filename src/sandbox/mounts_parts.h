@@ -24,6 +24,7 @@ struct builder {
 	struct mount_sources sources;
 	size_t next_source;
 	int root; /* the new root */
+	int top;  /* with OP_ROOT: the tmpfs that the root's skeleton is on; -1: the root is that tmpfs itself */
 	int dev;  /* the host's /dev, -1: not opened yet */
 	struct mask {
 		int fd; /* -1: none yet */
@@ -32,6 +33,8 @@ struct builder {
 	bool empty_staged; /* there is an empty file system at STAGE_EMPTY */
 	bool careful;      /* the operation's target was named by a user */
 	bool keep_stages;  /* see above */
+	bool layered_root; /* what is made in the root now would be the sandbox's own */
+	unsigned volatiles;
 	struct mounts_view *view;
 };
 
@@ -46,6 +49,13 @@ bool mounts_needs_source(const struct setup_op *op);
 /* The next of the prepared sources. */
 int mounts_take_source(struct builder *b, struct cordon_error *err);
 
+/* How many of them it takes. */
+size_t mounts_sources_of(const struct setup_op *op);
+
+/* Opens the place to mount on, which is made if it is missing: a directory, or an empty file. */
+int mounts_place(struct builder *b, const char *target, bool is_dir, struct cordon_error *err);
+/* Makes a file; in an image, in the place of what is there. */
+int mounts_write(struct builder *b, const char *target, const void *data, size_t len, mode_t mode, struct cordon_error *err);
 /* Mounts a detached tree on its place in the new root, which is made if it is missing. */
 int mounts_attach(struct builder *b, int tree, const char *target, bool is_dir, struct cordon_error *err);
 /* A new file system of its own: type and options. */
@@ -62,6 +72,14 @@ int mounts_next_mask(struct builder *b, bool is_dir, struct cordon_error *err);
 int mounts_hide(struct builder *b, const struct setup_op *op, struct cordon_error *err);
 int mounts_allow_exec(struct builder *b, const struct setup_op *op, struct cordon_error *err);
 int mounts_forbid_exec(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+
+/* The operations of mounts_root.c. */
+int mounts_root(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+int mounts_lines(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+/* OP_VOLATILE where the root is an image. */
+int mounts_volatile(struct builder *b, const struct setup_op *op, struct cordon_error *err);
+/* It was executed with OP_ROOT. */
+bool mounts_in_skeleton(const struct builder *b, uint32_t index);
 
 /* The operations of mounts_layers.c. */
 int mounts_read_only(struct builder *b, int tree, const struct setup_op *op, struct cordon_error *err);

@@ -16,7 +16,16 @@
 
 bool mounts_needs_source(const struct setup_op *op)
 {
-	return op->kind == OP_SCRATCH || op->kind == OP_LAYERED || (op->kind == OP_BIND && (op->flags & OP_CHECKED));
+	return op->kind == OP_SCRATCH || op->kind == OP_LAYERED || op->kind == OP_ROOT || (op->kind == OP_BIND && (op->flags & OP_CHECKED));
+}
+
+size_t mounts_sources_of(const struct setup_op *op)
+{
+	if (op->kind == OP_ROOT)
+		return op->over.count ? 2 : 1;
+	if (op->kind == OP_LAYERED)
+		return op->source && !mounts_is_plain(op) ? 2 : 1;
+	return mounts_needs_source(op) ? 1 : 0;
 }
 
 bool mounts_writable(const struct sandbox_spec *spec)
@@ -30,7 +39,7 @@ bool mounts_writable(const struct sandbox_spec *spec)
 bool mounts_show_host_files(const struct sandbox_spec *spec)
 {
 	for (uint32_t i = 0; i < spec->op_count; i++)
-		if ((spec->ops[i].flags & OP_CHECKED) || spec->ops[i].kind == OP_LAYERED)
+		if ((spec->ops[i].flags & OP_CHECKED) || spec->ops[i].kind == OP_LAYERED || spec->ops[i].kind == OP_ROOT)
 			return true;
 	return false;
 }
@@ -39,14 +48,15 @@ bool mounts_show_host_files(const struct sandbox_spec *spec)
  * As root, files belong to ids that do not exist inside; an idmapped mount makes their owner the sandbox's user. Most mounts of a sandbox
  * have the same owner, so the last namespace is kept.
  */
-static int idmap_tree(struct mounts_cache *cache, int tree, const struct stat *st, const char *name, const struct idmap *ids,
+static int idmap_tree(struct mounts_cache *cache, int tree, const struct stat *st, const char *name, const struct idmap *ids, bool only,
                       struct cordon_error *err)
 {
 	if (ids->mode != IDMAP_RANGE)
 		return 0;
-	if (cache->userns < 0 || cache->owner != st->st_uid || cache->group != st->st_gid) {
+	if (cache->userns < 0 || cache->owner != st->st_uid || cache->group != st->st_gid || cache->only != only) {
 		cleanup_fd(&cache->userns);
-		cache->userns = idmap_mount_userns(ids, st->st_uid, st->st_gid, err);
+		cache->userns = idmap_mount_userns(ids, st->st_uid, st->st_gid, only, err);
+		cache->only = only;
 		cache->owner = st->st_uid;
 		cache->group = st->st_gid;
 		if (cache->userns < 0)
@@ -101,7 +111,7 @@ static int prepare_checked(struct mounts_cache *cache, const struct sandbox_spec
 	uint64_t attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writable ? 0 : MOUNT_ATTR_RDONLY);
 	if (sys_mount_setattr(tree, AT_RECURSIVE, attr, MS_PRIVATE, -1) < 0)
 		return err_sys(err, "cannot restrict the mount of %s", op->source);
-	if (idmap_tree(cache, tree, &st, op->source, ids, err) < 0)
+	if (idmap_tree(cache, tree, &st, op->source, ids, ids->root, err) < 0)
 		return -1;
 	return steal_fd(&tree);
 }
@@ -135,7 +145,7 @@ static int prepare_stage(struct mounts_cache *cache, const struct setup_op *op, 
 		return err_sys(err, "cannot clone the mount of %s", path);
 	if (fstatat(tree, op->layers.items[LAYERED_UPPER], &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(err, "cannot find the layer to write to");
-	if (idmap_tree(cache, tree, &st, path, ids, err) < 0)
+	if (idmap_tree(cache, tree, &st, path, ids, false, err) < 0)
 		return -1;
 	return steal_fd(&tree);
 }
@@ -160,7 +170,7 @@ static int prepare_plain(struct mounts_cache *cache, const struct setup_op *op, 
 	if (tree < 0 || sys_mount_setattr(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, MS_PRIVATE, -1) < 0 || fstat(tree, &st) < 0)
 		return err_sys(err, "cannot clone the mount of %s", name);
 	const bool given = ids->mode == IDMAP_RANGE && st.st_uid == idmap_host_id(ids, ids->uid);
-	if (!given && idmap_tree(cache, tree, &st, name, ids, &why) < 0) {
+	if (!given && idmap_tree(cache, tree, &st, name, ids, false, &why) < 0) {
 		if (why.sys_errno == LAYERED_REFUSED)
 			return give_to_user(tree, ids, name, err) < 0 ? -1 : steal_fd(&tree);
 		if (err)
@@ -177,11 +187,38 @@ static int check_seed(struct mounts_cache *cache, const struct sandbox_spec *spe
 	return fd < 0 ? -1 : 0;
 }
 
+/* On disk, the files of an image and those of layers on it have the ids that they have inside: the sandbox's own map shifts them to where those are. */
+static int prepare_root(const struct mounts_cache *cache, const char *path, uint64_t attr, const struct idmap *ids,
+                        struct cordon_error *err)
+{
+	_cleanup_fd_ int tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | AT_SYMLINK_NOFOLLOW);
+	if (tree < 0 || sys_mount_setattr(tree, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attr, MS_PRIVATE, -1) < 0)
+		return err_sys(err, "cannot clone the mount of %s", path);
+	if (ids->mode == IDMAP_RANGE && sys_mount_setattr(tree, 0, MOUNT_ATTR_IDMAP, 0, cache->own) < 0) {
+		err_sys(err, "cannot map the owners of %s", path);
+		return err_hint(
+			err,
+			"its file system has no idmapped mounts (Linux 5.12; ext4, xfs, btrfs, tmpfs …): set CORDON_HOME to one that has");
+	}
+	return steal_fd(&tree);
+}
+
+static int prepare_roots(const struct mounts_cache *cache, const struct setup_op *op, const char *scratch, const struct idmap *ids,
+                         struct mount_sources *out, struct cordon_error *err)
+{
+	const char *stage = op->over.count ? op->over.items[LAYERED_STAGE] : NULL;
+	if (add_source(out, prepare_root(cache, op->layers.items[ROOT_STAGE], MOUNT_ATTR_RDONLY, ids, err)) < 0)
+		return -1;
+	return stage ? add_source(out, prepare_root(cache, *stage ? stage : scratch, 0, ids, err)) : 0;
+}
+
 static int prepare_op(struct mounts_cache *cache, const struct sandbox_spec *spec, const struct setup_op *op, const char *scratch,
                       const struct idmap *ids, struct mount_sources *out, struct cordon_error *err)
 {
 	if (out->count + 2 > MOUNTS_MAX_SOURCES)
 		return err_set(err, CORDON_ERR_INPUT, "too many mounts (at most %d)", MOUNTS_MAX_SOURCES - 4);
+	if (op->kind == OP_ROOT)
+		return prepare_roots(cache, op, scratch, ids, out, err);
 	if (op->kind == OP_SCRATCH)
 		return add_source(out, prepare_scratch(scratch, op->source, err));
 	if (mounts_is_plain(op)) {

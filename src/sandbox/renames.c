@@ -22,6 +22,8 @@
 
 static bool may_have_lower(const struct sandbox_spec *spec, const struct setup_op *op)
 {
+	if (op->kind == OP_ROOT)
+		return op->over.count;
 	return op->kind == OP_LAYERED && ((spec->flags & SPEC_LIVE) || (op->source && *op->source) || op->layers.count > LAYERED_LOWER);
 }
 

@@ -453,6 +453,8 @@ static enum syscall_rule outcome_of(enum syscall_rule rule, unsigned flags)
 		return flags & SECCOMP_NOTIFY ? RULE_NOTIFY : RULE_ALLOW;
 	if (rule == RULE_EXEC)
 		return flags & SECCOMP_TRACE ? RULE_NOTIFY : RULE_ALLOW;
+	if (rule == RULE_IDS)
+		return flags & SECCOMP_ONE_ID ? RULE_IDS : RULE_ALLOW;
 	if (rule == RULE_READER)
 		return flags & SECCOMP_READER ? RULE_ALLOW : RULE_DENY;
 	if (rule == RULE_FORK)
@@ -487,6 +489,7 @@ static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[O
 	labels[RULE_NOSYS] = nosys;
 	labels[RULE_DENY] = deny;
 	labels[RULE_ALLOW] = allow;
+	labels[RULE_IDS] = done;
 	labels[RULE_AFFINITY] = flags & SECCOMP_PIN_CPUS ? deny : allow;
 	if (flags & (SECCOMP_NOTIFY | SECCOMP_TRACE))
 		labels[RULE_NOTIFY] = put_return(as, SECCOMP_RET_USER_NOTIF);

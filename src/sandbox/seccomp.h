@@ -28,6 +28,8 @@ enum seccomp_flags {
 	SECCOMP_NO_NATIVE = 1 << 7,    /* no machine code but from files: nothing that was written becomes executable */
 	SECCOMP_MDWE = 1 << 8,         /* … and the kernel sees to that, too (PR_SET_MDWE) */
 	SECCOMP_READER = 1 << 9,       /* for the supervisor: it reads the memory of others */
+	SECCOMP_ONE_ID =
+		1 << 10, /* root has one id only: calls that would give files to others, or become others, succeed and do nothing */
 };
 
 struct seccomp_program {
@@ -63,6 +65,7 @@ enum syscall_rule {
 	RULE_MPROTECT,    /* … EACCES for PROT_EXEC in argument 2 */
 	RULE_SHMAT,       /* … EACCES for SHM_EXEC in argument 2 */
 	RULE_READER,      /* RULE_ALLOW under SECCOMP_READER, else RULE_DENY */
+	RULE_IDS,         /* answers success and does nothing under SECCOMP_ONE_ID, else RULE_ALLOW */
 	RULE_UNSHARE,     /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
 };
 

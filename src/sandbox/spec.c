@@ -12,6 +12,7 @@
 #define MAX_RULES 65536
 #define MAX_PATTERNS 4096
 #define MAX_LAYERS 256
+#define MAX_FILES 16
 #define MAX_STRINGS (1u << 20) /* the kernel stops at fewer: a quarter of the stack limit, execve(2) */
 
 void string_list_put(struct buf *b, const struct string_list *l)
@@ -113,8 +114,10 @@ void sandbox_spec_encode(const struct sandbox_spec *s, struct buf *b)
 		wire_put_str(b, op->target);
 		wire_put_str(b, op->source);
 		wire_put_bytes(b, op->data, op->data_len);
-		if (op->kind == OP_LAYERED)
+		if (op->kind == OP_LAYERED || op->kind == OP_ROOT)
 			string_list_put(b, &op->layers);
+		if (op->kind == OP_ROOT)
+			string_list_put(b, &op->over);
 		if (op_searches(op))
 			find_put(b, &op->find);
 	}
@@ -167,6 +170,17 @@ static bool layers_are_valid(const struct string_list *l)
 	return true;
 }
 
+static bool root_is_valid(const struct setup_op *op)
+{
+	const struct string_list *l = &op->layers;
+	if (l->count <= ROOT_LAYER || l->count > MAX_LAYERS || l->items[ROOT_STAGE][0] != '/')
+		return false;
+	for (uint32_t i = ROOT_LAYER; i < l->count; i++)
+		if (!target_is_plain(l->items[i]))
+			return false;
+	return op->over.count == 0 || layers_are_valid(&op->over);
+}
+
 /* Everything that is looked for is an absolute path, or a pattern of them. */
 static bool find_is_valid(const struct setup_op *op)
 {
@@ -185,6 +199,8 @@ static bool op_is_valid(const struct setup_op *op)
 {
 	if (op->kind == 0 || op->kind >= OP_KIND_COUNT || (op->flags & ~(uint32_t)OP_FLAGS_ALL) || (op->mode & ~01777u))
 		return false;
+	if (op->kind == OP_ROOT)
+		return op->target && strcmp(op->target, ".") == 0;
 	if (op_searches(op)) /* the target may be the root itself */
 		return find_is_valid(op) && op->target && (strcmp(op->target, ".") == 0 || target_is_plain(op->target));
 	if (!target_is_plain(op->target))
@@ -219,14 +235,17 @@ static void get_ops(struct wire_reader *r, struct sandbox_spec *s)
 		op->target = wire_get_str(r);
 		op->source = wire_get_str(r);
 		op->data = wire_get_bytes(r, &op->data_len);
-		if (op->kind == OP_LAYERED)
+		if (op->kind == OP_LAYERED || op->kind == OP_ROOT)
 			string_list_get(r, &op->layers);
+		if (!r->bad && op->kind == OP_ROOT)
+			string_list_get(r, &op->over);
 		if (!r->bad && op_searches(op)) {
 			string_list_get(r, &op->find.patterns);
 			string_list_get(r, &op->find.keep);
 			string_list_get(r, &op->find.skip);
 		}
-		if (r->bad || !op_is_valid(op) || (op->kind == OP_LAYERED && !layers_are_valid(&op->layers)))
+		if (r->bad || !op_is_valid(op) || (op->kind == OP_LAYERED && !layers_are_valid(&op->layers)) ||
+		    (op->kind == OP_ROOT && (i > 0 || !root_is_valid(op))))
 			r->bad = true;
 	}
 }
@@ -292,6 +311,7 @@ void sandbox_spec_free(struct sandbox_spec *s)
 {
 	for (uint32_t i = 0; s->ops && i < s->op_count; i++) {
 		free(s->ops[i].layers.items);
+		free(s->ops[i].over.items);
 		free(s->ops[i].find.patterns.items);
 		free(s->ops[i].find.keep.items);
 		free(s->ops[i].find.skip.items);
@@ -304,9 +324,35 @@ void sandbox_spec_free(struct sandbox_spec *s)
 	*s = (struct sandbox_spec){0};
 }
 
+static void files_put(struct buf *b, const struct code_file *files, uint32_t count)
+{
+	wire_put_u32(b, count);
+	for (uint32_t i = 0; i < count; i++) {
+		wire_put_str(b, files[i].path);
+		wire_put_u32(b, files[i].mode);
+		wire_put_bytes(b, files[i].data, files[i].len);
+	}
+}
+
+static uint32_t files_get(struct wire_reader *r, struct code_file **out)
+{
+	const uint32_t n = wire_get_count(r, 3 * sizeof(uint32_t), MAX_FILES);
+	*out = calloc((size_t)n + 1, sizeof(**out));
+	for (uint32_t i = 0; *out && i < n && !r->bad; i++) {
+		struct code_file *f = &(*out)[i];
+		f->path = wire_get_str(r);
+		f->mode = wire_get_u32(r);
+		f->data = wire_get_bytes(r, &f->len);
+		r->bad = r->bad || !target_is_plain(f->path) || strchr(f->path, '/') != strrchr(f->path, '/') || (f->mode & ~0777u);
+	}
+	r->bad = r->bad || !*out;
+	return r->bad ? 0 : n;
+}
+
 void exec_spec_encode(const struct exec_spec *s, struct buf *b)
 {
 	wire_put_u32(b, s->tty);
+	wire_put_u32(b, s->parked);
 	wire_put_u32(b, s->more);
 	wire_put_u32(b, s->remounted);
 	wire_put_u32(b, s->tracked);
@@ -317,6 +363,7 @@ void exec_spec_encode(const struct exec_spec *s, struct buf *b)
 	wire_put_str(b, s->cwd);
 	string_list_put(b, &s->argv);
 	string_list_put(b, &s->env);
+	files_put(b, s->code, s->code_count);
 }
 
 int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct cordon_error *err)
@@ -324,6 +371,7 @@ int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct
 	struct wire_reader r = {.at = body, .end = (const char *)body + len};
 	*out = (struct exec_spec){0};
 	out->tty = wire_get_u32(&r);
+	out->parked = wire_get_u32(&r);
 	out->more = wire_get_u32(&r);
 	out->remounted = wire_get_u32(&r);
 	out->tracked = wire_get_u32(&r);
@@ -334,7 +382,8 @@ int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct
 	out->cwd = wire_get_str(&r);
 	string_list_get(&r, &out->argv);
 	string_list_get(&r, &out->env);
-	if (!wire_done(&r) || out->argv.count == 0 || !out->cwd) {
+	out->code_count = files_get(&r, &out->code);
+	if (!wire_done(&r) || out->argv.count == 0 || !out->cwd || (out->parked && out->tty)) {
 		exec_spec_free(out);
 		return err_set(err, CORDON_ERR_INPUT, "malformed exec request");
 	}
@@ -345,7 +394,39 @@ void exec_spec_free(struct exec_spec *s)
 {
 	free(s->argv.items);
 	free(s->env.items);
+	free(s->code);
 	*s = (struct exec_spec){0};
+}
+
+void go_spec_encode(const struct go_spec *s, struct buf *b)
+{
+	wire_put_u32(b, s->more);
+	wire_put_u64(b, s->timeout_ms);
+	wire_put_str(b, s->cwd);
+	wire_put_bytes(b, s->payload, s->payload_len);
+	files_put(b, s->code, s->code_count);
+}
+
+int go_spec_decode(const void *body, size_t len, struct go_spec *out, struct cordon_error *err)
+{
+	struct wire_reader r = {.at = body, .end = (const char *)body + len};
+	*out = (struct go_spec){0};
+	out->more = wire_get_u32(&r);
+	out->timeout_ms = wire_get_u64(&r);
+	out->cwd = wire_get_str(&r);
+	out->payload = wire_get_bytes(&r, &out->payload_len);
+	out->code_count = files_get(&r, &out->code);
+	if (!wire_done(&r) || !out->cwd || out->payload_len == 0 || out->payload_len > GO_PAYLOAD_MAX) {
+		go_spec_free(out);
+		return err_set(err, CORDON_ERR_INPUT, "malformed exec request");
+	}
+	return 0;
+}
+
+void go_spec_free(struct go_spec *s)
+{
+	free(s->code);
+	*s = (struct go_spec){0};
 }
 
 void error_encode(const struct cordon_error *e, struct buf *b)

@@ -36,6 +36,9 @@ enum op_kind {
 	OP_COPY,     /* a small file of the host (source), copied */
 	OP_HIDE,     /* masks what setup_op.find finds below target */
 	OP_EXEC,     /* what setup_op.find finds below target, a tree without programs, may be run */
+	OP_ROOT, /* first: from here on the root is an image (struct setup_op.layers, enum root_item), and layers on it if there are any (over) */
+	OP_LINES, /* puts the lines of `data` in front of those of a file, and takes out those that begin with the same name ("user:") */
+	OP_INBOX, /* a directory that is read-only inside, and that init can put files into (inbox.h) */
 	OP_KIND_COUNT,
 };
 
@@ -47,7 +50,8 @@ enum op_flags {
 	OP_OWNED = 1 << 4,   /* belongs to the sandbox's user */
 	OP_CAREFUL = 1 << 5, /* the user named the target: no symbolic link on the way is followed */
 	OP_DOTS = 1 << 6,    /* OP_HIDE: also every name that begins with a dot */
-	OP_FLAGS_ALL = (1 << 7) - 1,
+	OP_ALONE = 1 << 7,   /* OP_READONLY: the mount at target itself, not those below it */
+	OP_FLAGS_ALL = (1 << 8) - 1,
 };
 
 struct string_list {
@@ -65,6 +69,12 @@ enum layered_item {
 	LAYERED_UPPER, /* the layer that is written */
 	LAYERED_WORK,  /* overlayfs' own directory beside it */
 	LAYERED_LOWER, /* this and the following: sealed layers, topmost first */
+};
+
+/* The items of setup_op.layers of OP_ROOT. */
+enum root_item {
+	ROOT_STAGE, /* the host directory that holds the image's layers */
+	ROOT_LAYER, /* this and the following: directories below it, topmost first */
 };
 
 /* sys_errno of an error that says: layers cannot be mounted there (overlayfs or an idmapped mount was refused), a plain tree could be. */
@@ -85,7 +95,8 @@ struct setup_op {
 	const char *source;
 	const void *data;
 	size_t data_len;
-	struct string_list layers; /* OP_LAYERED only */
+	struct string_list layers; /* OP_LAYERED and OP_ROOT only */
+	struct string_list over;   /* OP_ROOT only: layers on the image, as OP_LAYERED has them; none: the root cannot be written */
 	struct op_find find;       /* OP_HIDE and OP_EXEC only */
 };
 
@@ -109,6 +120,7 @@ enum spec_flags {
 	SPEC_PERMITS = 1 << 6,       /* the rules say more than the mounts: without Landlock nothing holds them */
 	SPEC_NO_LOOPBACK = 1 << 7,   /* not even the sandbox's own */
 	SPEC_PARKED = 1 << 8,        /* made ahead: who will use it, and when, is not known yet */
+	SPEC_ROOT = 1 << 9,          /* commands are root of the sandbox's own user namespace, with what package managers need of that */
 };
 
 /* Protections that a build with -Dtest_hooks=true can switch off, one at a time, to prove that the tests notice. */
@@ -145,18 +157,41 @@ struct sandbox_spec {
 	struct string_list forbid, read, write; /* D2: host paths */
 };
 
+/* A file for a command, written by init before it starts (inbox.h). */
+struct code_file {
+	const char *path; /* below the inbox; one directory at most, which is made */
+	uint32_t mode;
+	const void *data;
+	size_t len;
+};
+
 struct exec_spec {
 	uint32_t tty;
+	uint32_t parked;    /* an interpreter that is started before it is known what for (init_parked.c) */
 	uint32_t more;      /* there will be others after it */
 	uint32_t remounted; /* layers were exchanged since the last one: Landlock's rules have to be made anew */
-	uint32_t tracked; /* other execs live beside it: its processes are told apart from theirs (reaper.h) */
+	uint32_t tracked;   /* other execs live beside it: its processes are told apart from theirs (reaper.h) */
 	uint32_t rows, cols;
 	uint64_t timeout_ms; /* 0: none */
 	uint64_t files;      /* RLIMIT_NOFILE */
 	const char *cwd;
 	struct string_list argv; /* items are NULL-terminated after decoding */
 	struct string_list env;
+	struct code_file *code;
+	uint32_t code_count;
 };
+
+/* What a parked interpreter was started for: WIRE_GO. */
+struct go_spec {
+	uint32_t more;       /* as in exec_spec */
+	uint64_t timeout_ms; /* from now; 0: none */
+	const char *cwd;
+	const void *payload; /* for the interpreter's hook, as it is (lib/zygote.h) */
+	size_t payload_len;
+	struct code_file *code;
+	uint32_t code_count;
+};
+#define GO_PAYLOAD_MAX ((size_t)64 << 10)
 
 /* Which mechanism holds which limit: enum limit_method. */
 struct created_msg {
@@ -193,6 +228,10 @@ void sandbox_spec_free(struct sandbox_spec *s);
 void exec_spec_encode(const struct exec_spec *s, struct buf *b);
 int exec_spec_decode(const void *body, size_t len, struct exec_spec *out, struct cordon_error *err);
 void exec_spec_free(struct exec_spec *s);
+
+void go_spec_encode(const struct go_spec *s, struct buf *b);
+int go_spec_decode(const void *body, size_t len, struct go_spec *out, struct cordon_error *err);
+void go_spec_free(struct go_spec *s);
 
 void error_encode(const struct cordon_error *e, struct buf *b);
 int error_decode(const void *body, size_t len, struct cordon_error *out);

@@ -107,11 +107,11 @@ const struct syscall_entry syscall_table[] = {
 	/* ---- files: names, directories, metadata. mknod and chown are bounded by capabilities, paths by Landlock. ---- */
 	ALLOW(getcwd), ALLOW(chdir), ALLOW(fchdir), ALLOW(umask), ALLOW(getdents64), ALLOW(mkdirat), RULE(mknodat, MODE2), ALLOW(unlinkat),
 	ALLOW(symlinkat), ALLOW(linkat), RULE(renameat, NOTIFY), RULE(renameat2, NOTIFY), ALLOW(readlinkat), ALLOW(faccessat), ALLOW(faccessat2),
-	RULE(fchmod, MODE1), RULE(fchmodat, MODE2), RULE(fchmodat2, MODE2), ALLOW(fchown), ALLOW(fchownat), ALLOW(fstat), ALLOW(newfstatat), ALLOW(statx),
+	RULE(fchmod, MODE1), RULE(fchmodat, MODE2), RULE(fchmodat2, MODE2), RULE(fchown, IDS), RULE(fchownat, IDS), ALLOW(fstat), ALLOW(newfstatat), ALLOW(statx),
 	ALLOW(statfs), ALLOW(fstatfs), ALLOW(utimensat),
 #ifdef __x86_64__
 	ALLOW(stat), ALLOW(lstat), ALLOW(access), ALLOW(getdents), RULE(rename, NOTIFY), ALLOW(mkdir), ALLOW(rmdir), ALLOW(link), ALLOW(unlink),
-	ALLOW(symlink), ALLOW(readlink), RULE(chmod, MODE1), ALLOW(chown), ALLOW(lchown), RULE(mknod, MODE1), ALLOW(utime), ALLOW(utimes),
+	ALLOW(symlink), ALLOW(readlink), RULE(chmod, MODE1), RULE(chown, IDS), RULE(lchown, IDS), RULE(mknod, MODE1), ALLOW(utime), ALLOW(utimes),
 	ALLOW(futimesat),
 #endif
 	ALLOW(setxattr), ALLOW(lsetxattr), ALLOW(fsetxattr), ALLOW(getxattr), ALLOW(lgetxattr), ALLOW(fgetxattr), ALLOW(listxattr),
@@ -177,9 +177,9 @@ const struct syscall_entry syscall_table[] = {
 	RULE(sched_setaffinity, AFFINITY),
 
 	/* ---- users and privileges: capabilities and no_new_privs decide what these may do ---- */
-	ALLOW(getuid), ALLOW(geteuid), ALLOW(getgid), ALLOW(getegid), ALLOW(getresuid), ALLOW(getresgid), ALLOW(getgroups), ALLOW(setuid),
-	ALLOW(setgid), ALLOW(setreuid), ALLOW(setregid), ALLOW(setresuid), ALLOW(setresgid), ALLOW(setfsuid), ALLOW(setfsgid),
-	ALLOW(setgroups), ALLOW(capget), ALLOW(capset),
+	ALLOW(getuid), ALLOW(geteuid), ALLOW(getgid), ALLOW(getegid), ALLOW(getresuid), ALLOW(getresgid), ALLOW(getgroups), RULE(setuid, IDS),
+	RULE(setgid, IDS), RULE(setreuid, IDS), RULE(setregid, IDS), RULE(setresuid, IDS), RULE(setresgid, IDS), ALLOW(setfsuid), ALLOW(setfsgid),
+	RULE(setgroups, IDS), ALLOW(capget), ALLOW(capset),
 	/* Programs may narrow themselves further. Of several filters the strictest answer counts, see seccomp(2). */
 	ALLOW(seccomp), ALLOW(landlock_create_ruleset), ALLOW(landlock_add_rule), RULE(landlock_restrict_self, NOTIFY),
 	/* Keyrings belong to the user, not to the sandbox, and have a history (CVE-2016-0728, CVE-2017-7472). */

@@ -34,6 +34,8 @@ struct watch_record {
 #define WATCH_TEXT_SIZE 448
 #define WATCH_TEXT_AT(i) ((off_t)(1024 + (i)*WATCH_TEXT_SIZE))
 
+#define WATCH_TREES 3
+
 struct watch_request {
 	uint64_t memory; /* 0: do not watch memory */
 	uint64_t disk;   /* 0: do not watch disk */
@@ -42,9 +44,9 @@ struct watch_request {
 	int proc_fd;     /* the sandbox's own /proc (lists exactly its processes), O_DIRECTORY. -1: none, allowed if memory is 0; deleted
 	                   * files that are still open then do not count as disk */
 	int tmpfs_fd;    /* a descriptor on the sandbox's tmpfs, for fstatfs; -1: none */
-	int tree_fds[2]; /* the writable trees (workspace upper, home); -1: none */
-	int oom_fd;      /* memory.oom_control of a v1 cgroup: one process killed there means all are; -1: none */
-	int record_fd;   /* the memfd */
+	int tree_fds[WATCH_TREES]; /* the writable trees (workspace upper, home, root); -1: none */
+	int oom_fd;                /* memory.oom_control of a v1 cgroup: one process killed there means all are; -1: none */
+	int record_fd;             /* the memfd */
 };
 
 /* A new record: a memfd of one page, zeroed. */

@@ -27,7 +27,7 @@ struct walk_dirent {
 	char name[];
 };
 
-void watch_walk_start(struct watch_walk *w, const int roots[2])
+void watch_walk_start(struct watch_walk *w, const int roots[WATCH_TREES])
 {
 	memcpy(w->roots, roots, sizeof(w->roots));
 	w->root = w->depth = 0;

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/watch.h"
+
 #define WATCH_PROCS 8192   /* processes that are told apart; what more there are counts with its resident size */
 #define WATCH_INODES 65536 /* open deleted files that are told apart, a power of two */
 #define WATCH_DEPTH 16384  /* directories below each other; deeper is taken as an attempt to hide */
@@ -103,7 +105,7 @@ struct watch_level {
 };
 
 struct watch_walk {
-	int roots[2]; /* not owned */
+	int roots[WATCH_TREES]; /* not owned */
 	unsigned root, depth;
 	int fd; /* the directory being read, -1: between roots */
 	dev_t dev;
@@ -116,7 +118,7 @@ struct watch_walk {
 	struct watch_level stack[WATCH_DEPTH];
 };
 
-void watch_walk_start(struct watch_walk *w, const int roots[2]);
+void watch_walk_start(struct watch_walk *w, const int roots[WATCH_TREES]);
 /* Goes on for about `entries` directory entries; true: finished, w->active is false again. */
 bool watch_walk_step(struct watch_walk *w, unsigned entries);
 

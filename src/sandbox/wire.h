@@ -10,6 +10,7 @@
  *   library ◀─ STARTED | ERROR, EXITED ── init         (over the exec's socket)
  *   library ◀─ TRACE ── init or an exec's supervisor   (over the exec's socket, between STARTED and EXITED)
  *   library ── SIGNAL | CANCEL ──▶ init                (over the exec's socket; closing it ends the exec)
+ *   library ◀─ PARKED ── init, library ── GO ──▶ init  (over the exec's socket: an interpreter that was started ahead, see init_parked.c)
  *
  * Since every reply comes over a socket that belongs to one sandbox or one exec, requests from many threads need no matching and no lock. Bodies over
  * WIRE_INLINE bytes (long argument lists) travel in a memfd. Every reader treats the other side as hostile: the launcher's decoder runs
@@ -45,6 +46,8 @@ enum wire_type {
 	WIRE_BROKER,     /* egress/messages.h */
 	WIRE_UNPARK,     /* struct freeze_msg: a sandbox that was made ahead is put to use; no answer */
 	WIRE_DOOR,       /* nothing; fds: a socket to the broker. Over that one: none; the broker asks for sockets (init_door.c) */
+	WIRE_GO,         /* struct go_spec: what a parked interpreter is to do; STARTED or ERROR answers it, or EXITED: it was dead */
+	WIRE_PARKED,     /* nothing: it waits for that */
 	WIRE_TYPE_COUNT,
 };
 

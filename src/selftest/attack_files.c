@@ -61,19 +61,24 @@ int attack_path_socket(const struct decoys *d)
 	return strstr(text, token) ? 0 : -ENOTSEEN;
 }
 
-int attack_host_passwd(const struct decoys *d)
+/* A sandbox has an /etc/passwd too, and an image its own /etc/shadow: the host's is known by its size and time of change. */
+static int is_host_file(const struct decoys *d, const char *key, const char *path)
 {
-	const char *size = decoy_get(d, "passwd");
+	const char *size = decoy_get(d, key);
 	struct stat st;
 	char seen[64];
 
-	/* A sandbox has an /etc/passwd too: the host's is known by its size and time of change. */
 	if (!size)
 		return -ENODECOY;
-	if (stat("/etc/passwd", &st) < 0)
+	if (stat(path, &st) < 0)
 		return -errno;
 	snprintf(seen, sizeof(seen), "%lld.%lld.%ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
 	return strcmp(seen, size) == 0 ? 0 : -ENOTSEEN;
+}
+
+int attack_host_passwd(const struct decoys *d)
+{
+	return is_host_file(d, "passwd", "/etc/passwd");
 }
 
 static int can_read(const char *path)
@@ -93,7 +98,9 @@ static int can_open(const char *path, int flags)
 
 int attack_host_shadow(const struct decoys *d)
 {
-	return can_read("/etc/shadow");
+	int r = can_read("/etc/shadow");
+
+	return r < 0 ? r : is_host_file(d, "shadow", "/etc/shadow");
 }
 
 int attack_climb_out(const struct decoys *d)

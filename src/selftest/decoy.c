@@ -53,6 +53,18 @@ static void say_number(const char *key, long value)
 	dprintf(STDOUT_FILENO, "%s=%ld\n", key, value);
 }
 
+/* By which a file of the host is told from one that is called the same inside. */
+static void say_identity(const char *key, const char *path)
+{
+	struct stat st;
+	char text[64];
+
+	if (stat(path, &st) < 0)
+		return;
+	snprintf(text, sizeof(text), "%lld.%lld.%ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
+	say(key, text);
+}
+
 /* ---- files ---- */
 
 /* A file with the token in it, that anyone may read. */
@@ -81,8 +93,6 @@ static bool leave_program(const char *path)
 static void lay_out_files(struct decoy *y)
 {
 	const char *home = getenv("HOME");
-	struct stat st;
-	char text[64];
 
 	snprintf(y->dir, sizeof(y->dir), "/tmp/cordon-selftest-XXXXXX");
 	if (!mkdtemp(y->dir)) {
@@ -112,11 +122,8 @@ static void lay_out_files(struct decoy *y)
 	}
 	if (y->home[0])
 		say("home", y->home);
-	if (stat("/etc/passwd", &st) == 0) {
-		snprintf(text, sizeof(text), "%lld.%lld.%ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-		         (long)st.st_mtim.tv_nsec);
-		say("passwd", text);
-	}
+	say_identity("passwd", "/etc/passwd");
+	say_identity("shadow", "/etc/shadow");
 }
 
 /* ---- services ---- */

@@ -315,12 +315,12 @@ static int collect_inside(struct cordon_exec *e, struct buf *lines, struct cordo
 	return 0;
 }
 
-static int run_inside(const struct harness *h, const char *only, struct buf *lines, struct cordon_error *err)
+static int run_inside(const struct harness *h, const char *only, const char *image, struct buf *lines, struct cordon_error *err)
 {
 	const struct cordon_file file = {
 		.guest = PROGRAM_INSIDE, .data = attacks_blob, .len = (size_t)(attacks_blob_end - attacks_blob), .mode = 0555};
 	const char *host = coordinate(h, "hostname");
-	struct cordon_sandbox_options o = {.size = sizeof(o), .files = &file, .file_count = 1};
+	struct cordon_sandbox_options o = {.size = sizeof(o), .image = image, .files = &file, .file_count = 1};
 	struct cordon_policy *policy = cordon_policy_new();
 	struct cordon_sandbox *s = NULL;
 	struct cordon_exec *e = NULL;
@@ -417,7 +417,7 @@ static int prepare(struct harness *h, struct cordon_error *err)
 	return h->leak < 0 ? err_sys(err, "cannot open /tmp") : 0;
 }
 
-int selftest_run(const char *only, struct verdict *verdicts, struct cordon_error *err)
+int selftest_run(const char *only, const char *image, struct verdict *verdicts, struct cordon_error *err)
 {
 	_cleanup_buf_ struct buf outside = {0}, inside = {0};
 	struct harness h;
@@ -428,7 +428,7 @@ int selftest_run(const char *only, struct verdict *verdicts, struct cordon_error
 	if (r == 0)
 		r = run_controls(&h, only, &outside, err);
 	if (r == 0)
-		r = run_inside(&h, only, &inside, err);
+		r = run_inside(&h, only, image, &inside, err);
 	harness_end(&h);
 	unsetenv("CORDON_SELFTEST_SECRET");
 	if (r < 0)

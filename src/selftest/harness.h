@@ -33,9 +33,9 @@ extern const size_t selftest_attack_count;
 const char *protection_next(unsigned *mask);
 
 /*
- * Tries all attacks, or the one called `only`; fills selftest_attack_count verdicts. Sets an environment variable of the process, and
+ * Tries all attacks, or the one called `only`, in a sandbox on `image` (NULL: the host's); fills selftest_attack_count verdicts. Sets an environment variable of the process, and
  * forks: to be called before there are threads.
  */
-int selftest_run(const char *only, struct verdict *verdicts, struct cordon_error *err);
+int selftest_run(const char *only, const char *image, struct verdict *verdicts, struct cordon_error *err);
 
 #endif

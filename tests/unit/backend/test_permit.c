@@ -34,7 +34,7 @@ static int set_up(void **state)
 	if (!mkdtemp(home) || policy_init(&policy, &err) < 0)
 		return -1;
 	flags = 0;
-	image_host_plan(&plan, "cordon", "", 1000, 1000);
+	image_host_plan(&plan, &(const struct plan_names){"cordon", "", 1000, 1000});
 	plan_op(&plan, OP_SCRATCH, "home/user", "home", 0);
 	plan_op(&plan, OP_LAYERED, "app", "/srv/ws", OP_CHECKED);
 	plan_op(&plan, OP_ALIAS, "srv/ws", "app", OP_CAREFUL);
@@ -51,7 +51,7 @@ static int tear_down(void **state)
 
 static void apply(bool layers_only)
 {
-	if (permit_plan(&plan, &policy, home, layers_only, &flags, &err) < 0)
+	if (permit_plan(&plan, &policy, home, NULL, layers_only, &flags, &err) < 0)
 		fail_msg("%s", err.message);
 }
 
@@ -259,11 +259,11 @@ static void test_names_with_a_dot_are_hidden_in_each_place(void **state)
 static void test_what_cannot_be_held_is_refused(void **state)
 {
 	set("files.deny", "/proc/*/mem");
-	assert_int_equal(permit_plan(&plan, &policy, home, false, &flags, &err), -1);
+	assert_int_equal(permit_plan(&plan, &policy, home, NULL, false, &flags, &err), -1);
 	assert_non_null(strstr(err.message, "/proc/*/mem"));
 	set("clear", "files.deny");
 	set("files.deny", "/**");
-	assert_int_equal(permit_plan(&plan, &policy, home, false, &flags, &err), -1);
+	assert_int_equal(permit_plan(&plan, &policy, home, NULL, false, &flags, &err), -1);
 }
 
 static void test_masks_can_be_made_again_in_trees_that_stay(void **state)

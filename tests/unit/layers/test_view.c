@@ -466,7 +466,7 @@ static void test_a_tree_that_changes_while_it_is_read_leads_nowhere(void **state
 /* ---- views of the store ------------------------------------------------------------------------------------------------------- */
 
 /* A store as far as view_open() asks. */
-const char *const layer_tree_names[TREE_COUNT] = {"app", "home"};
+const char *const layer_tree_names[TREE_ALL] = {"app", "home", "root"};
 
 int layer_chain(struct store *s, const char *head, enum layer_tree tree, struct strlist *out, struct cordon_error *err)
 {

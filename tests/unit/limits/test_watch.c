@@ -322,7 +322,7 @@ static int write_a_little(int sock)
 
 /* ---- tests ----------------------------------------------------------------------------------------------------------------------- */
 
-static const struct watch_request memory_only = {.memory = LIMIT, .tmpfs_fd = -1, .tree_fds = {-1, -1}};
+static const struct watch_request memory_only = {.memory = LIMIT, .tmpfs_fd = -1, .tree_fds = {-1, -1, -1}};
 
 /* Killed for memory; how far over, in percent of the limit. */
 static int killed_for_memory(int (*body)(int))
@@ -427,7 +427,7 @@ static struct watch_record run_on_disk(int (*body)(int), bool dies)
 {
 	struct watch_record record;
 	_cleanup_fd_ int fd = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct box b = start(body, (struct watch_request){.disk = 8 * MB, .inodes = 100, .tmpfs_fd = -1, .tree_fds = {fd, -1}});
+	struct box b = start(body, (struct watch_request){.disk = 8 * MB, .inodes = 100, .tmpfs_fd = -1, .tree_fds = {fd, -1, -1}});
 	struct pollfd p = {.fd = b.pidfd, .events = POLLIN};
 
 	for (int ms = 0; !dies && b.record->disk_peak < MB; ms++) {

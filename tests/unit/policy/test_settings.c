@@ -183,7 +183,7 @@ static void test_process_max_is_limits_pids(void **state)
 	policy_clear(&p);
 }
 
-/* Whoever takes a key out of the list in enforced.c has built what holds it. */
+/* A root that can be written to holds no list of paths or programs. */
 static void test_what_is_not_enforced_is_refused_by_name(void **state)
 {
 	struct cordon_policy p;
@@ -192,12 +192,16 @@ static void test_what_is_not_enforced_is_refused_by_name(void **state)
 	init(&p, "dev");
 	assert_int_equal(policy_check_enforced(&p, &err), 0);
 	set(&p, "root", "layered");
+	assert_int_equal(policy_check_enforced(&p, &err), 0);
+	set(&p, "process.deny", "dd");
 	key = policy_not_enforced(&p);
 	assert_non_null(key);
-	assert_string_equal(key->name, "root");
+	assert_string_equal(key->name, "process.deny");
 	assert_int_equal(policy_check_enforced(&p, &err), -1);
-	assert_int_equal(err.code, CORDON_ERR_WEAK_HOST);
-	assert_non_null(strstr(err.message, "root"));
+	assert_int_equal(err.code, CORDON_ERR_INPUT);
+	assert_non_null(strstr(err.message, "process.deny"));
+	set(&p, "root", "readonly");
+	assert_int_equal(policy_check_enforced(&p, &err), 0);
 	policy_clear(&p);
 }
 

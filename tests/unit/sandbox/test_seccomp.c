@@ -59,7 +59,7 @@
 #define LENGTH_ASKED 24
 
 #define GARBAGE 0xdeadbeef00000000u
-#define ASKED (SECCOMP_ALONE | SECCOMP_LISTED | SECCOMP_NO_NATIVE)
+#define ASKED (SECCOMP_ALONE | SECCOMP_LISTED | SECCOMP_NO_NATIVE | SECCOMP_ONE_ID)
 #define ALL_FLAGS                                                                                                             \
 	(SECCOMP_PIN_CPUS | SECCOMP_ALLOW_USERNS | SECCOMP_NO_SETID | SECCOMP_NOTIFY | SECCOMP_TRACE | ASKED | SECCOMP_MDWE | \
 	 SECCOMP_READER)
@@ -198,6 +198,8 @@ static uint32_t expected(enum syscall_rule rule, unsigned flags)
 		return flags & SECCOMP_NOTIFY ? HANDED_OVER : ALLOWED;
 	case RULE_EXEC:
 		return flags & SECCOMP_TRACE ? HANDED_OVER : ALLOWED;
+	case RULE_IDS:
+		return flags & SECCOMP_ONE_ID ? FAILS(0) : ALLOWED;
 	case RULE_READER:
 		return flags & SECCOMP_READER ? ALLOWED : FAILS(EPERM);
 	case RULE_CLONE:

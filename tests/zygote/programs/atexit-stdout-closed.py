@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+import sys
+
+print("text")
+sys.stdout.close()

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says what it is."""
+print(__doc__)

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+try:
+    x = "x" * (1 << 62)
+except MemoryError as e:
+    print(repr(e))

@@ -1,0 +1,5 @@
+# stdin: a\nb\x00c
+# SPDX-License-Identifier: Apache-2.0
+import sys
+
+print(sys.stdin.buffer.read())

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+
+os.close(1)
+print("nobody hears this")

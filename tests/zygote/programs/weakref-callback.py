@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+import weakref
+
+class C:
+    pass
+
+x = C()
+r = weakref.ref(x, lambda r: print("died"))
+print("end")
