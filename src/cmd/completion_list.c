@@ -125,6 +125,10 @@ static void list_images(const char *home, const char *what)
 		list_recipes();
 		return;
 	}
+	if (strcmp(what, "commit") == 0) {
+		completion_list("sandboxes", NULL);
+		return;
+	}
 	if (!*what)
 		offer(IMAGE_HOST, IMAGE_NAME_MAX, "the machine's own");
 	if (image_list(home, &all, NULL) == 0)

@@ -27,7 +27,7 @@ const struct option_def create_options[] = {
 	 .help = "a name to use in place of the id: small letters, digits, hyphens"},
 	{.name = "workspace", .argument = "DIR", .offset = FLAG(workspace), .complete = COMPLETE_DIR,
 	 .help = "/app starts as a view of DIR, which is written by cordon commit only"},
-	{.name = "image", .argument = "NAME", .offset = FLAG(image), .complete = COMPLETE_WORDS, .words = "host",
+	{.name = "image", .argument = "NAME", .offset = FLAG(image), .complete = COMPLETE_IMAGE,
 	 .help = "root file system: an imported image (cordon image ls), or host: this machine's, read-only (default)"},
 	{.name = "root", .argument = "MODE", .policy_key = "root", .complete = COMPLETE_WORDS, .words = "readonly layered",
 	 .help = "readonly (default), or layered: commands are root in the image and can install packages, which are kept"},

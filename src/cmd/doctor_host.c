@@ -455,7 +455,8 @@ static void check_images(struct doctor *d, const struct check *check, struct fin
 	(void)d;
 	(void)check;
 	if (build_find_mode(&mode, &err) == 0) {
-		found(f, CHECK_INFO, mode == BUILD_DEBOOTSTRAP ? "debootstrap" : "mmdebstrap", "cordon image build works here (%s)", build_mode_names[mode]);
+		found(f, CHECK_INFO, mode == BUILD_DEBOOTSTRAP ? "debootstrap" : "mmdebstrap", "cordon image build works here (%s)",
+		      build_mode_names[mode]);
 		return;
 	}
 	found(f, CHECK_INFO, "", "cordon image import works; %.180s", err.message);

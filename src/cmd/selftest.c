@@ -22,8 +22,11 @@ const struct option_def selftest_options[] = {
 	{.name = "json", .offset = offsetof(struct selftest_flags, json), .help = "print JSON"},
 	{.name = "list", .offset = offsetof(struct selftest_flags, list), .help = "list the attacks and what stops each, and try none"},
 	{.name = "only", .argument = "NAME", .offset = offsetof(struct selftest_flags, only), .help = "try this attack only"},
-	{.name = "image", .argument = "NAME", .offset = offsetof(struct selftest_flags, image), .complete = COMPLETE_WORDS, .words = "host",
-	 .help = "in a sandbox on this image (default host)"},
+	{.name = "image",
+         .argument = "NAME",
+         .offset = offsetof(struct selftest_flags, image),
+         .complete = COMPLETE_IMAGE,
+         .help = "in a sandbox on this image (default host)"},
 	{.name = "verbose", .offset = offsetof(struct selftest_flags, verbose), .help = "say what each attack tries"},
 	{0},
 };

@@ -36,7 +36,7 @@ const struct option_def try_options[] = {
 	 .help = "set a variable, or take it over from here; may be repeated"},
 	{.name = "mount", .argument = "HOST:GUEST[:rw]", .offset = OPTION(run.mounts), .repeat = true, .complete = COMPLETE_FILE,
 	 .help = "show a host path inside, read-only unless :rw; may be repeated"},
-	{.name = "image", .argument = "NAME", .offset = OPTION(run.image), .complete = COMPLETE_WORDS, .words = "host",
+	{.name = "image", .argument = "NAME", .offset = OPTION(run.image), .complete = COMPLETE_IMAGE,
 	 .help = "root file system: an imported image, or host (default)"},
 	{.name = "no-toolchains", .offset = OPTION(no_toolchains), .help = "do not show the compilers and interpreters on your PATH inside"},
 	{.group = "Its changes", .name = "yes", .letter = 'y', .offset = OPTION(yes), .help = "do not ask: commit them, if the command succeeds"},
@@ -103,9 +103,11 @@ static int check_directory(struct try *t, struct cordon_error *err)
 /* The changes of a command that fails or is ended are shown like any others: nothing is rolled back before it was looked at. */
 static int make_sandbox(struct try *t, struct cordon_error *err)
 {
-	struct cordon_create_options o = {.size = sizeof(o), .name = t->o.name, .image = t->o.run.image, .workspace = t->directory, .ttl_ms = ORPHAN_MS};
+	struct cordon_create_options o = {
+		.size = sizeof(o), .name = t->o.name, .image = t->o.run.image, .workspace = t->directory, .ttl_ms = ORPHAN_MS};
 
-	if ((making_wants_toolchains(t->o.no_toolchains, t->o.run.image) && making_toolchains(&t->making, t->directory, err) < 0) || making_on_failure(&t->making, "keep", err) < 0)
+	if ((making_wants_toolchains(t->o.no_toolchains, t->o.run.image) && making_toolchains(&t->making, t->directory, err) < 0) ||
+	    making_on_failure(&t->making, "keep", err) < 0)
 		return -1;
 	for (size_t i = 0; i < t->o.run.mounts.count; i++)
 		if (making_mount(&t->making, t->o.run.mounts.items[i], err) < 0)

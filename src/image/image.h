@@ -129,7 +129,7 @@ int image_add(struct image_staging *s, struct image *i, const struct image_layer
               struct image_added *out, struct cordon_error *err);
 
 /*
- * CORDON_ERR_BUSY while it is held under no other name, unless `force`: then its name goes now, and its layers go with the last holder. freed (may be NULL): bytes of the
+ * CORDON_ERR_BUSY while it is held under no other name, or a sandbox that stays is on it, unless `force`: then its name goes now, and its layers go with the last holder. freed (may be NULL): bytes of the
  * layers that went with it.
  */
 int image_remove(const char *home, const char *name, bool force, uint64_t *freed, struct cordon_error *err);

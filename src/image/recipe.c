@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
+#include "base/units.h"
 #include "base/util.h"
 #include "image/image.h"
 #include "image/import.h"
@@ -72,6 +73,16 @@ static bool is_word(const char *s)
 	return islower((unsigned char)*s) && s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-")] == '\0';
 }
 
+/* Those of mmdebstrap's whose packages are installed: others make no root that anything could be run in, and none of our own lines would be. */
+static bool is_variant(const char *s)
+{
+	static const char *const variants[] = {"essential", "apt", "required", "minbase", "buildd", "important", "standard"};
+	for (size_t i = 0; i < ARRAY_SIZE(variants); i++)
+		if (strcmp(variants[i], s) == 0)
+			return true;
+	return false;
+}
+
 static bool is_user(const char *s)
 {
 	size_t name = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-");
@@ -81,7 +92,8 @@ static bool is_user(const char *s)
 		return true;
 	const char *id = s + name + 1;
 	size_t digits = strspn(id, "0123456789");
-	return s[name] == ':' && digits > 0 && digits <= 5 && !id[digits] && atol(id) > 0 && atol(id) < 65534;
+	uint64_t number;
+	return s[name] == ':' && digits > 0 && units_parse_count(id, 1, 65533, &number, NULL) == 0;
 }
 
 static bool is_directory(const char *s)
@@ -114,7 +126,8 @@ static const struct key {
 } keys[] = {
 	{"summary", ONE, offsetof(struct recipe, summary), NULL, ""},
 	{"suite", ONE, offsetof(struct recipe, suite), is_word, "the name of a release: bookworm, noble; or host"},
-	{"variant", ONE, offsetof(struct recipe, variant), is_word, "a variant of mmdebstrap: apt, minbase, essential"},
+	{"variant", ONE, offsetof(struct recipe, variant), is_variant,
+         "one of essential, apt, required, minbase, buildd, important, standard"},
 	{"packages", WORDS, offsetof(struct recipe, packages), is_package, "names of packages, with blanks between them"},
 	{"pip", WORDS, offsetof(struct recipe, pip), is_requirement, "requirements without blanks: numpy, uv>=0.4"},
 	{"user", ONE, offsetof(struct recipe, user), is_user, "a name, and a number from 1 to 65533 if you like: app:1000"},

@@ -5,7 +5,7 @@
  *   summary:   what it is, for people
  *   include:   another recipe whose lines come first (one that comes with cordon, or a file beside this one)
  *   suite:     of Debian or Ubuntu: "bookworm"; "host" (the default) is this machine's own, from the sources that its apt has
- *   variant:   of mmdebstrap: what is installed besides packages: "apt" (the default), "minbase", "essential", ...
+ *   variant:   of mmdebstrap: what is installed besides packages: "essential", "apt" (the default), "minbase", ...
  *   packages:  of the distribution
  *   pip:       of PyPI, as requirements without blanks: "numpy", "uv>=0.4"
  *   user:      an account, "app" or "app:1000"; it owns the working directory

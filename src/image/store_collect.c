@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "base/util.h"
 #include "image/store_parts.h"
+#include "layers/box.h"
 #include "layers/store_parts.h"
 #include "sandbox/owner.h"
 
@@ -174,8 +175,38 @@ static int refuse_held(const char *home, const struct image *i, struct cordon_er
 		err, "stop what runs on it (cordon ls shows sandboxes); or use --force: its name goes now, its layers with the last user");
 }
 
+static int refuse_needed(const struct image *i, const struct box *b, struct cordon_error *err)
+{
+	const char *name = b->name[0] ? b->name : b->id;
+	err_set(err, CORDON_ERR_BUSY, "image '%s' is in use by sandbox %s", i->name, name);
+	return err_hint(err,
+	                "remove that first: cordon rm %s; or use --force: it cannot be started then until there is an image of this name",
+	                name);
+}
+
+/* Sandboxes that stay know their image by name. */
+static int check_boxes(const char *home, const struct image *i, struct cordon_error *err)
+{
+	struct box_list boxes = {0};
+	struct store s;
+	char path[4096];
+	snprintf(path, sizeof(path), "%s/sandboxes", home);
+	if (access(path, F_OK) < 0) /* opening a store would make it */
+		return 0;
+	int r = store_open(&s, home, err);
+	if (r < 0)
+		return -1;
+	r = box_list(&s, &boxes, err);
+	for (size_t n = 0; r == 0 && n < boxes.count; n++)
+		if (boxes.items[n].box.image && strcmp(boxes.items[n].box.image, i->name) == 0)
+			r = refuse_needed(i, &boxes.items[n].box, err);
+	box_list_free(&boxes);
+	store_close(&s);
+	return r;
+}
+
 /* Sandboxes that run on it hold it. */
-static int check_unused(const struct image_store *s, const char *home, const struct image *i, struct cordon_error *err)
+static int check_unheld(const struct image_store *s, const char *home, const struct image *i, struct cordon_error *err)
 {
 	struct image_list all = {0};
 	_cleanup_fd_ int fd = -1;
@@ -194,7 +225,7 @@ static int remove_locked(const struct image_store *s, const char *home, const st
                          struct cordon_error *err)
 {
 	int names = s->parts[PART_NAMES];
-	if (!force && check_unused(s, home, i, err) < 0)
+	if (!force && (check_unheld(s, home, i, err) < 0 || check_boxes(home, i, err) < 0))
 		return -1;
 	if (unlinkat(names, i->name, 0) < 0 || fsync(names) < 0)
 		return err_sys(err, "cannot remove image %s", i->name);

@@ -37,7 +37,7 @@ static int drop_open(struct live *l, struct cordon_error *err)
 		return 0;
 	const uint64_t bytes = live_tree_bytes(l, open, TREE_APP) + live_tree_bytes(l, open, TREE_HOME) +
 	                       live_tree_bytes(l, open, TREE_ROOT),
-	               before = free_bytes(l);
+		       before = free_bytes(l);
 	if (layer_drop(&l->store, open, err) < 0)
 		return -1;
 	await_bytes(l, before + bytes / 2);

@@ -13,17 +13,27 @@
 
 #define HOOK_DIR ".warm" /* in CODE_DIR, until there is code */
 
-extern const char python_hook[], python_hook_end[]; /* src/interpreters/python */
+extern const char python_hook[], python_hook_end[], python_leave[], python_leave_end[]; /* src/interpreters/python */
 
-/* How a hook gets into an interpreter: as a file in a directory that a variable names first. */
+struct hook_file {
+	const char *path, *text, *end;
+};
+
+static const struct hook_file python_files[] = {
+	{HOOK_DIR "/sitecustomize.py", python_hook, python_hook_end},
+	{HOOK_DIR "/leave.py", python_leave, python_leave_end},
+};
+
+/* How a hook gets into an interpreter: as files in a directory that a variable names first. */
 static const struct hook {
 	const char *language;
-	const char *file;
 	const char *variable;
-	const char *text, *end;
+	const struct hook_file *files;
+	uint32_t count;
 } hooks[] = {
-	{"python", HOOK_DIR "/sitecustomize.py", "PYTHONPATH", python_hook, python_hook_end},
+	{"python", "PYTHONPATH", python_files, ARRAY_SIZE(python_files)},
 };
+#define HOOK_FILES_MAX 4 /* that of modules to import ahead included */
 
 /*
  * Variables that interpreters, and the C library, look at while they start: with others than it was parked with, a zygote is not what a fresh
@@ -116,10 +126,14 @@ static int send_park(struct cordon_sandbox *s, const struct hook *h, const struc
 	_cleanup_buf_ struct buf names = {0};
 	for (size_t i = 0; preload && i < preload->count; i++)
 		buf_addf(&names, "%s\n", preload->items[i]);
-	struct code_file files[] = {
-		{.path = h->file, .mode = 0444, .data = h->text, .len = (size_t)(h->end - h->text)},
+	struct code_file files[HOOK_FILES_MAX] = {
 		{.path = HOOK_DIR "/preload", .mode = 0444, .data = names.data ? names.data : "", .len = names.len},
 	};
+	for (uint32_t i = 0; i < h->count; i++)
+		files[i + 1] = (struct code_file){.path = h->files[i].path,
+		                                  .mode = 0444,
+		                                  .data = h->files[i].text,
+		                                  .len = (size_t)(h->files[i].end - h->files[i].text)};
 	struct exec_spec spec = {
 		.parked = 1,
 		.more = 1,
@@ -127,7 +141,7 @@ static int send_park(struct cordon_sandbox *s, const struct hook *h, const struc
 		.files = s->policy.limits.files,
 		.cwd = "/",
 		.code = files,
-		.code_count = ARRAY_SIZE(files),
+		.code_count = h->count + 1,
 	};
 	const struct backend_exec b = {.spec = &spec, .sock = ends->sock, .stdio = {ends->stdio[0], ends->stdio[1], ends->stdio[2]}};
 	int r = language_program(z->language, &(struct language_code){.dir = CODE_DIR, .data = ""}, &program, err);

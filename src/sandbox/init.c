@@ -550,7 +550,7 @@ static void turn(struct init *in)
 		else if (p[i].fd == e->starting)
 			init_started(in, e);
 		else if (p[i].fd == e->channel)
-			init_parked(e);
+			init_parked(in, e);
 		else if (p[i].revents & POLLIN)
 			handle_running(in, e);
 		else if (e->reporting)

@@ -41,6 +41,7 @@ struct running {
 	struct buf code;            /* names of its files (inbox.h) */
 	int channel;                /* to a parked interpreter (init_parked.c); -1: it is none, or no more */
 	bool parked;                /* … which has said that it waits */
+	bool cwd_checked;           /* the usual working directory can be entered */
 };
 
 /*
@@ -81,7 +82,7 @@ void init_spare_died(struct init *in);
 /* Makes the socket to an interpreter; theirs: its end, the caller's to close. */
 int init_park(struct running *e, int *theirs, struct cordon_error *err);
 /* It says something. */
-void init_parked(struct running *e);
+void init_parked(struct init *in, struct running *e);
 void init_parked_close(struct running *e);
 /* WIRE_GO: files and message are passed on, and its time begins now. 1: it runs; 0: it is dead, or as good as that; -1: the request was wrong. */
 int init_go(struct init *in, struct running *e, const struct wire_msg *msg, uint64_t now, struct cordon_error *err);

@@ -3,110 +3,8 @@
 
 The site module imports this as its last step but one. When it returns, the interpreter goes on to usercustomize and to the program, which must find
 everything as if it had been started that moment: nothing may stay that a fresh interpreter does not have. So no module is left that the start-up itself
-has not loaded, and what is defined here goes away with this module; all but _leaver(), which waits for the end of the program.
+has not loaded, and what is defined here goes away with this module; all but what leave.py leaves, which waits for the end of the program.
 """
-
-
-def _leaver():
-    """A callback for the very end that ends the process, if nobody can tell the difference.
-
-    To take an interpreter apart takes two milliseconds, ten times as long as a small program runs, and changes nothing that anybody sees unless something
-    is called meanwhile: destructors, generators that are left, callbacks of weak references, files that have to be flushed. So it is done in the ordinary
-    way, unless the program has ended without an exception, and all that it has made is of sorts that are silent. What it has made is what the garbage
-    collector has not looked at for a second time.
-
-    Returns what to call with the source of the program. Where that names what could see the callback itself (functions that trace others, say), or imports
-    other modules than the plain ones below, there is no callback.
-    """
-    import atexit
-    import gc
-    import posix
-    import sys
-    from _thread import _count
-    from _weakref import ReferenceType as reference
-
-    plain = frozenset(
-        b"sys os math cmath time json re random string datetime collections itertools functools operator statistics decimal fractions numbers"
-        b" textwrap typing dataclasses enum copy bisect heapq hashlib base64 binascii struct pathlib pprint io abc types unicodedata calendar".split()
-    )
-    telling = (b"trace", b"profile", b"monitor", b"audit", b"atexit", b"__cached__", b"__del__", b"__import__", b"breakpoint")
-    modules = frozenset(name.decode() for name in plain) | {"__main__", "_frozen_importlib", "_frozen_importlib_external", "importlib.machinery"}
-    silent = {
-        "builtins": "function builtin_function_or_method method dict list tuple set frozenset cell staticmethod classmethod property module mappingproxy"
-        " type slice getset_descriptor member_descriptor method_descriptor wrapper_descriptor classmethod_descriptor method-wrapper object super enumerate zip"
-        " map filter reversed dict_keys dict_values dict_items int str float bool bytes bytearray complex Exception BaseException ValueError KeyError"
-        " TypeError IndexError".split(),
-        "types": ["GenericAlias", "UnionType", "SimpleNamespace"],
-        "functools": ["_lru_cache_wrapper", "partial"],
-        "collections": ["deque", "defaultdict", "OrderedDict"],
-        "operator": ["itemgetter", "attrgetter"],
-        "_random": ["Random"],
-        "_abc": ["_abc_data"],
-        "_json": ["Scanner", "Encoder"],
-        "_struct": ["Struct"],
-    }
-
-    def is_silent(kind):
-        for base in kind.__mro__:
-            if base.__qualname__ in silent.get(base.__module__, ()):
-                continue
-            if base.__module__ not in modules or "__del__" in base.__dict__:
-                return False
-        return True
-
-    def all_silent(objects):
-        for kind in set(map(type, objects)):
-            if kind is reference:
-                if not all(o.__callback__ is None or o.__callback__.__name__ == "_destroy" for o in objects if type(o) is reference):
-                    return False
-            elif not is_silent(kind):
-                return False
-        return not any("__del__" in o.__dict__ for o in objects if isinstance(o, type))
-
-    def passes():
-        return [generation["collections"] for generation in gc.get_stats()[1:]]
-
-    def leave():
-        try:
-            main = sys.modules["__main__"].__dict__
-            # only a program that was run to its end has lost these (pythonrun.c)
-            done = "__file__" not in main and "__cached__" not in main and main["__name__"] == "__main__" and not hasattr(sys, "last_value")
-            same = sys.stdout is sys.__stdout__ is stdout and sys.stderr is sys.__stderr__ is stderr
-            if not done or not same or _count() or sys._getframe().f_back or passes() != looked or gc.garbage or gc.get_freeze_count():
-                return
-            if not all_silent(gc.get_objects(0) + gc.get_objects(1)):
-                return
-            stdout.flush()
-            stderr.flush()
-        except BaseException:
-            return
-        posix._exit(0)
-
-    def is_plain(source):
-        if any(word in source for word in telling):
-            return False
-        left = source.count(b"import")
-        for line in source.replace(b";", b"\n").split(b"\n") if left else ():
-            words = line.replace(b",", b" , ").split()
-            if not words or words[0] not in (b"import", b"from"):
-                continue
-            names = words[1:2]
-            if words[0] == b"import":
-                names += [words[i + 1] for i in range(2, len(words) - 1) if words[i] == b","]
-            if not plain.issuperset(name.partition(b".")[0] for name in names):
-                return False
-            left -= line.count(b"import")
-        return left == 0
-
-    def arm(source):
-        if is_plain(source) and not atexit._ncallbacks():
-            atexit.register(leave)
-
-
-    stdout, stderr = sys.stdout, sys.stderr
-    gc.collect()
-    looked = passes()
-    return arm
 
 
 def _wait():
@@ -119,11 +17,14 @@ def _wait():
     here = __file__.rpartition("/")[0]
     program = sys.argv[0]
 
-    def preload():
-        fd = posix.open(here + "/preload", posix.O_RDONLY | posix.O_CLOEXEC)
-        names = posix.read(fd, 65536).decode().split()
+    def read(path):
+        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+        data = posix.read(fd, 65536)
         posix.close(fd)
-        for name in names:
+        return data
+
+    def preload():
+        for name in read(here + "/preload").decode().split():
             try:
                 __import__(name)
             except Exception:  # the program that needs it will see why
@@ -169,16 +70,31 @@ def _wait():
         if not (3, 11) <= sys.version_info < (3, 13) or any(n.startswith("PYTHON") and n not in known for n in os.environ):
             return None
         loaded = set(sys.modules)
+        names = {}
         try:
-            return _leaver()
+            # apart, since to compile less at a time leaves less memory behind
+            exec(compile(read(here + "/leave.py"), "leave.py", "exec"), names)
+            return names["leaver"]()
         finally:
             for name in set(sys.modules) - loaded:
                 del sys.modules[name]
+
+    def expect_environment():
+        """It is likely to be what it is now, without the hook; then there is nothing to do."""
+        data = os.environ._data
+        path = data[b"PYTHONPATH"].partition(b":")[2]
+        data[b"PYTHONPATH"] = path
+        posix.putenv(b"PYTHONPATH", path)
+        return [name + b"=" + value for name, value in data.items()]
 
     def set_environment(items):
         data = os.environ._data
         # the library sees to it that LC_* are what they were; so one that is not among the items was set by the interpreter itself (PEP 538)
         coerced = data.get(b"LC_CTYPE")
+        if coerced is not None and not any(item.startswith(b"LC_CTYPE=") for item in items):
+            items.append(b"LC_CTYPE=" + coerced)
+        if items == expected:
+            return
         for name in list(data):
             posix.unsetenv(name)
         data.clear()
@@ -186,21 +102,52 @@ def _wait():
             name, _, value = item.partition(b"=")
             posix.putenv(name, value)
             data[name] = value
-        if coerced is not None and b"LC_CTYPE" not in data:
-            posix.putenv(b"LC_CTYPE", coerced)
-            data[b"LC_CTYPE"] = coerced
 
-    def arm(leaver):
-        fd = posix.open(program, posix.O_RDONLY | posix.O_CLOEXEC)
-        source = posix.read(fd, 16384)
-        posix.close(fd)
-        if len(source) < 16384:
+    def find_customs():
+        """Which of the modules that a start-up looks for may be there: an import would look in the same directories, as they are listed."""
+        found = set()
+        for entry in sys.path:
+            finder = sys.path_importer_cache.get(entry, False)
+            if finder is None:
+                continue
+            try:
+                if type(finder) is not finders or finder._path_mtime != posix.stat(finder.path).st_mtime:
+                    return customs
+            except Exception:
+                return customs
+            for name in customs & finder._path_cache:
+                if os.path.exists(finder.path + "/" + name):
+                    found.add(name)
+        return found
+
+    def skip_search():
+        """For usercustomize, which the interpreter would look for when we are gone."""
+        site = sys.modules.get("site")
+        if site and site.ENABLE_USER_SITE:
+            search = site.execusercustomize
+
+            def nothing():
+                site.execusercustomize = search
+
+            site.execusercustomize = nothing
+
+    def look_at_program():
+        source = read(program)
+        if len(source) > 16384:
+            return
+        if b"PK\5\6" not in source:  # no archive: what the import system would have come to
+            sys.path_importer_cache.setdefault(program, None)
+        if leaver:
             leaver(source)
 
     preload()
     forget_hook()
     look_around()
     null, empty = make_empty_stdin()
+    library = sys.path_importer_cache.get(os.path.dirname(os.__file__))
+    finders, suffixes = type(library), [suffix for suffix, _ in getattr(library, "_loaders", ())]
+    customs = {name + suffix for name in ("sitecustomize", "usercustomize") for suffix in ["", *suffixes]}
+    expected = expect_environment()
     leaver = make_leaver()
     posix.write(channel, b"\0")
     message = posix.read(channel, 1 << 16)
@@ -218,10 +165,14 @@ def _wait():
     sys.orig_argv += arguments
     set_environment(rest[int(count) :])
     posix.chdir(cwd)
-    if leaver:
-        arm(leaver)
+    look_at_program()
+    found = find_customs()
+    if not any(name.startswith("user") for name in found):
+        skip_search()
+    return not any(name.startswith("site") for name in found)
 
 
-_wait()
-del _wait, _leaver
+if _wait():
+    raise ModuleNotFoundError("No module named 'sitecustomize'", name="sitecustomize")
+del _wait
 import sitecustomize  # the one that a fresh interpreter would have found here, if there is one

@@ -22,9 +22,8 @@
 #include "base/fs.h"
 #include "base/util.h"
 #include "image/image.h"
-#include "image/import.h"
-#include "image/look.h"
 #include "image/store_parts.h"
+#include "layers/box.h"
 #include "layers/store_parts.h"
 
 static char home[64];
@@ -315,61 +314,6 @@ static void test_a_name_that_is_taken(void **state)
 	assert_names("one");
 }
 
-static void test_names(void **state)
-{
-	(void)state;
-	static const char *const good[] = {"a", "0", "base", "python:3.12-slim", "a.b_c-d", "x:A", "x:_1"};
-	static const char *const bad[] = {"",     "A",      "-a",   ".a", "a/b",  "a b", "a:",   "a:b:c",
-	                                  "host", "host:1", "a:.b", "ä",  "a\nb", "..",  "a:b/c"};
-	char name[IMAGE_NAME_MAX + 2];
-	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
-		assert_int_equal(image_check_name(good[i], NULL), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		if (image_check_name(bad[i], NULL) == 0)
-			fail_msg("'%s' is a name", bad[i]);
-	memset(name, 'a', sizeof(name) - 1);
-	name[sizeof(name) - 1] = '\0';
-	assert_int_equal(image_check_name(name, NULL), -1);
-	name[IMAGE_NAME_MAX] = '\0';
-	assert_int_equal(image_check_name(name, NULL), 0);
-}
-
-static void test_names_from_paths_and_tags(void **state)
-{
-	(void)state;
-	static const struct {
-		const char *from, *name;
-	} paths[] = {{"/x/My App-1.0.tar.gz", "my-app-1.0"},
-	             {"rootfs.TAR", "rootfs"},
-	             {"dir/", "dir"},
-	             {"a.tgz", "a"},
-	             {"x.tar.zst", "x"},
-	             {"--a--", "a"},
-	             {"...", NULL},
-	             {"/", NULL},
-	             {"host.tar", NULL},
-	             {"ü", NULL}},
-	  tags[] = {{"registry.example:5000/team/App:1.0", "app:1.0"},
-	            {"debian:latest", "debian"},
-	            {"debian", "debian"},
-	            {"a:b c", NULL},
-	            {"", NULL},
-	            {"host:1", NULL}};
-	char name[IMAGE_NAME_MAX + 1];
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-		int r = image_name_from_path(paths[i].from, name);
-		assert_int_equal(r, paths[i].name ? 0 : -1);
-		if (paths[i].name)
-			assert_string_equal(name, paths[i].name);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(tags); i++) {
-		int r = image_name_from_tag(tags[i].from, name);
-		assert_int_equal(r, tags[i].name ? 0 : -1);
-		if (tags[i].name)
-			assert_string_equal(name, tags[i].name);
-	}
-}
-
 static void test_finding_names_the_nearest(void **state)
 {
 	(void)state;
@@ -523,6 +467,24 @@ static void test_a_name_of_two_goes_though_it_is_held(void **state)
 	assert_layers("a");
 }
 
+static void test_an_image_that_a_sandbox_stands_on_is_not_removed(void **state)
+{
+	(void)state;
+	struct store s;
+	struct cordon_error err = {0};
+	_cleanup_box_ struct box b = {.name = "work", .image = strdup("one"), .uid = UINT32_MAX, .gid = UINT32_MAX};
+	must_add("one", "a");
+	assert_int_equal(store_open(&s, home, &err), 0);
+	assert_int_equal(box_create(&s, &b, &err), 0);
+	assert_int_equal(image_remove(home, "one", false, NULL, &err), -1);
+	assert_int_equal(err.code, CORDON_ERR_BUSY);
+	assert_non_null(strstr(err.message, "by sandbox work"));
+	assert_names("one");
+	assert_int_equal(box_remove(&s, b.id, &err), 0);
+	store_close(&s);
+	assert_int_equal(image_remove(home, "one", false, NULL, &err), 0);
+}
+
 /* ---- failures -------------------------------------------------------------------------------------------------------------------- */
 
 /* Which names there are must tell all: the image of that name is whole, and nothing else is there. */
@@ -636,63 +598,6 @@ static void test_a_store_that_others_can_write_is_refused(void **state)
 	assert_int_equal(chmod(path, 0700), 0);
 }
 
-/* ---- looking into it -------------------------------------------------------------------------------------------------------------- */
-
-static void put_link(int dir, const char *path, const char *target)
-{
-	assert_int_equal(symlinkat(target, dir, path), 0);
-}
-
-static void test_looking_follows_links_inside(void **state)
-{
-	(void)state;
-	_cleanup_image_ struct image i = {0};
-	_cleanup_view_ struct view v = {0};
-	struct view_entry e;
-	struct image_traits t;
-	struct cordon_error err = {0};
-	char path[256], where[IMAGE_LOOK_MAX];
-	unsigned char elf[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1, [16] = 2, [18] = 183};
-	must_add("one", "a");
-	snprintf(path, sizeof(path), "%s/images/layers/" A "/tree", home);
-	_cleanup_fd_ int tree = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(fs_mkdirs(tree, "usr/bin", 0755, NULL), 0);
-	assert_int_equal(fs_write_file(tree, "usr/bin/dash", elf, sizeof(elf), 0755, NULL), 0);
-	put_link(tree, "bin", "usr/bin");
-	put_link(tree, "usr/bin/sh", "/../usr/./bin/dash");
-	put_link(tree, "up", "../../../../../../etc/passwd");
-	put_link(tree, "loop", "loop");
-	find("one", &i);
-	assert_int_equal(image_view(home, &i, &v, &err), 0);
-	assert_int_equal(image_look(&v, "/bin/sh", &e, where, &err), 0);
-	assert_string_equal(where, "usr/bin/dash");
-	assert_true(S_ISREG(e.st.st_mode));
-	assert_int_equal(image_look(&v, "/up", &e, NULL, &err), 0);
-	assert_int_equal(e.st.st_mode, 0); /* the machine's is not looked at */
-	assert_int_equal(image_look(&v, "/bin/none/x", &e, NULL, &err), 0);
-	assert_int_equal(e.st.st_mode, 0);
-	assert_int_equal(image_look(&v, "/loop", &e, NULL, &err), -1);
-	assert_int_equal(err.sys_errno, ELOOP);
-	assert_int_equal(image_traits(&v, &t, &err), 0);
-	assert_true(t.shell);
-	assert_string_equal(t.arch, "arm64");
-}
-
-static void test_modules_to_preload(void **state)
-{
-	(void)state;
-	struct strlist l = {0};
-	assert_int_equal(image_parse_preload("numpy, pandas,numpy os.path", &l, NULL), 0);
-	assert_int_equal(l.count, 3);
-	strlist_free(&l);
-	static const char *const bad[] = {"1a", "a-b", "a..b", ".a", "a.", "import os", "a;b"};
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		int r = image_parse_preload(bad[i], &l, NULL);
-		strlist_free(&l);
-		assert_int_equal(r, strcmp(bad[i], "import os") == 0 ? 0 : -1); /* two modules, as far as anyone can tell */
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -703,8 +608,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_damaged_layer_is_replaced, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_same_layer_twice_is_in_an_image_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_name_that_is_taken, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_names_from_paths_and_tags, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_finding_names_the_nearest, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_quota_is_hard, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_where_the_quota_comes_from, set_up, tear_down),
@@ -712,12 +615,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_is_held_outlives_its_name, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_holder_that_comes_too_late_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_name_of_two_goes_though_it_is_held, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_an_image_that_a_sandbox_stands_on_is_not_removed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_each_call_that_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_death_at_each_call, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_damaged_record_puts_all_in_doubt, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_store_that_others_can_write_is_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_looking_follows_links_inside, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_modules_to_preload, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,7 @@ static void test_the_line_that_is_wrong_is_named(void **state)
 		{"packages: a;b\n", "is not names of packages"},
 		{"packages:\n", "packages: there is no value"},
 		{"pip: --index-url=x\n", "pip: '--index-url=x'"},
+		{"variant: extract\n", "variant: 'extract' is not one of essential, apt"},
 		{"user: Root\n", "user: 'Root'"},
 		{"user: app:0\n", "user: 'app:0'"},
 		{"user: app:70000\n", "user: 'app:70000'"},
