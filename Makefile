@@ -48,9 +48,11 @@ build:
 	@$(NINJA) -C $(BUILD)
 
 # What the tests need besides; nothing is installed.
-build-weak: # protections can be switched off one by one, to see that the attacks notice
+build-weak: PARTS ?= $(BUILD)
+build-weak: # with the other programs of the build beside it; protections can be switched off one by one, to see that the attacks notice
 	@$(call configure,build-weak,$(WEAK))
-	@$(NINJA) -C build-weak src/cordon src/cordon-gate src/cordon-broker src/cordon-unpack
+	@$(NINJA) -C build-weak src/cordon
+	@for part in cordon-gate cordon-broker cordon-unpack; do ln -sf $(abspath $(PARTS))/src/$$part build-weak/src/$$part; done
 
 build-asan:
 	@$(call configure,build-asan,$(SUITE_SANITIZE))
@@ -81,7 +83,8 @@ endif
 
 test-asan: ## the whole suite again, built with AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/deps build demo test
-	@$(MAKE) --no-print-directory build-asan build-weak
+	@$(MAKE) --no-print-directory build-asan
+	@$(MAKE) --no-print-directory build-weak PARTS=build-asan
 	@CORDON_WEAKENED=$(CURDIR)/build-weak/src/cordon tests/run-suite build-asan $(TESTS)
 
 test-power: ## power loss at 500 points of commits and layers, in an emulated guest (about five minutes)

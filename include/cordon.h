@@ -160,11 +160,11 @@ CORDON_API int cordon_warm(struct cordon *ctx, const struct cordon_policy *polic
 CORDON_API void cordon_pool_limit(struct cordon *ctx, unsigned sandboxes, uint64_t bytes);
 
 struct cordon_pool_info {
-	size_t size;              /* sizeof(struct cordon_pool_info) */
-	unsigned parked;          /* now */
-	uint64_t bytes;           /* of memory, that they need */
-	uint64_t hits, misses;    /* requests that found one, and that found none */
-	uint64_t discarded;       /* that were never used */
+	size_t size;           /* sizeof(struct cordon_pool_info) */
+	unsigned parked;       /* now */
+	uint64_t bytes;        /* of memory, that they need */
+	uint64_t hits, misses; /* requests that found one, and that found none */
+	uint64_t discarded;    /* that were never used */
 };
 CORDON_API int cordon_pool_info(struct cordon *ctx, struct cordon_pool_info *out, struct cordon_error *err);
 

@@ -28,12 +28,12 @@ struct cordon_sandbox {
 	struct cordon_exec *alone; /* the exec that has its transaction now */
 	_Atomic(struct egress *)
 		egress; /* its broker (lib/egress.h); NULL: there was none so far. Not by the lock: whoever ends a sandbox may have that */
-	atomic_uint execs; /* that were started in it */
+	atomic_uint execs;               /* that were started in it */
 	_Atomic(struct zygote *) zygote; /* an interpreter that waits in it (lib/zygote.h); NULL: none */
 	atomic_bool code_taken;          /* an exec has its code right in CODE_DIR */
-	int64_t birth_ns;  /* CLOCK_REALTIME when it was made */
-	unsigned kind;    /* of the pool that it came from; 0: none */
-	atomic_uint refs; /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
+	int64_t birth_ns;                /* CLOCK_REALTIME when it was made */
+	unsigned kind;                   /* of the pool that it came from; 0: none */
+	atomic_uint refs;                /* the caller's, and one for each exec: results can be read after the sandbox was destroyed */
 };
 
 void sandbox_unref(struct cordon_sandbox *s);
@@ -48,8 +48,8 @@ const char *sandbox_copied(const struct cordon_sandbox *s);
 int sandbox_stop(struct cordon_sandbox *s, struct cordon_error *err);
 
 /* Asks for one that is to be parked (lib/pool.h); sandbox_ready() waits for it. */
-int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, struct cordon_sandbox **out,
-                 struct cordon_error *err);
+int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
+                 struct cordon_sandbox **out, struct cordon_error *err);
 
 /* Waits for a lazily created sandbox; the same answer for every caller. */
 int sandbox_ready(struct cordon_sandbox *s, struct cordon_error *err);
@@ -119,11 +119,13 @@ struct exec_code {
 	bool holds; /* the sandbox's code_taken, until an exec has it */
 };
 /* Fills in argv, if there is none. To be cleared also after a failure. */
-int exec_code_take(struct cordon_sandbox *s, struct cordon_exec_options *o, const char *id, struct exec_code *out, struct cordon_error *err);
+int exec_code_take(struct cordon_sandbox *s, struct cordon_exec_options *o, const char *id, struct exec_code *out,
+                   struct cordon_error *err);
 void exec_code_clear(struct cordon_sandbox *s, struct exec_code *c);
 
 /* Starts it and waits until it runs. */
-int exec_launch(struct cordon_exec *e, const struct cordon_exec_options *o, const struct language_program *program, struct cordon_error *err);
+int exec_launch(struct cordon_exec *e, const struct cordon_exec_options *o, const struct language_program *program,
+                struct cordon_error *err);
 
 /* Socket and pipes of a command; one side of them. -1: none. */
 struct exec_ends {

@@ -192,11 +192,12 @@ void pool_expect(struct pool *p, const char *language)
 		p->expected = language;
 }
 
-int pool_warm(struct pool *p, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, const char *language, unsigned count,
-              struct cordon_error *err)
+int pool_warm(struct pool *p, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, const char *language,
+              unsigned count, struct cordon_error *err)
 {
 	if (!pool_can(policy, o))
-		return err_set(err, CORDON_ERR_INPUT, "sandboxes with files of their own, secrets, or hidden files in a workspace cannot be parked");
+		return err_set(err, CORDON_ERR_INPUT,
+		               "sandboxes with files of their own, secrets, or hidden files in a workspace cannot be parked");
 	int r = 0;
 	pthread_mutex_lock(&p->lock);
 	struct kind *k = count <= p->max ? find_kind(p, policy, o) : NULL;

@@ -30,8 +30,8 @@ void pool_learn(struct pool *p, const struct cordon_sandbox *s, const char *lang
 /* The next requests are for code of this language; counts only where each waits for a parked sandbox (CORDON_POOL=1). The text stays the caller's. */
 void pool_expect(struct pool *p, const char *language);
 
-int pool_warm(struct pool *p, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, const char *language, unsigned count,
-              struct cordon_error *err);
+int pool_warm(struct pool *p, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, const char *language,
+              unsigned count, struct cordon_error *err);
 void pool_limit(struct pool *p, unsigned sandboxes, uint64_t bytes);
 void pool_info(struct pool *p, struct cordon_pool_info *out);
 

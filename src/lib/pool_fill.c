@@ -14,13 +14,13 @@
 #include "lib/pool_parts.h"
 #include "lib/zygote.h"
 
-#define BATCH 4              /* made at a time: while one is set up by its own process the launcher begins the next */
-#define AHEAD_MS 100.0       /* what is parked should last for this long */
+#define BATCH 4        /* made at a time: while one is set up by its own process the launcher begins the next */
+#define AHEAD_MS 100.0 /* what is parked should last for this long */
 #define RETRY_MS 1000
-#define ZYGOTE_MS 10000      /* what an interpreter has to get ready */
-#define BREATH_MS 3          /* whoever has just taken one runs a command now, and needs the CPU more */
+#define ZYGOTE_MS 10000 /* what an interpreter has to get ready */
+#define BREATH_MS 3     /* whoever has just taken one runs a command now, and needs the CPU more */
 #define PRESSURE "/proc/pressure/memory"
-#define PRESSURE_HIGH 10.0   /* percent of the last ten seconds in which somebody waited for memory */
+#define PRESSURE_HIGH 10.0 /* percent of the last ten seconds in which somebody waited for memory */
 #define PRESSURE_LOW 5.0
 #define BAD_MAX 64
 
@@ -107,7 +107,8 @@ static void give_up(struct pool *p, struct kind *k)
 {
 	if (!k->waiting || p->pressed)
 		return;
-	err_set(&p->failed, CORDON_ERR_BUSY, "the pool is full: %u sandboxes and %llu bytes are parked", p->parked, (unsigned long long)p->bytes);
+	err_set(&p->failed, CORDON_ERR_BUSY, "the pool is full: %u sandboxes and %llu bytes are parked", p->parked,
+	        (unsigned long long)p->bytes);
 	k->failures++;
 	pthread_cond_broadcast(&p->moved);
 }

@@ -108,10 +108,21 @@ bool pool_kind_is(const struct kind *k, const struct cordon_policy *policy, cons
 /* ---- what may have changed --------------------------------------------------------------------------------------------------- */
 
 /* Where installing or removing a program on the host shows. The sandboxes' /usr is that of the host; an interpreter that was parked has loaded some of it. */
-static const char *const programs[] = {
-	"/usr",           "/usr/bin",      "/usr/sbin", "/usr/lib", "/usr/libexec",         "/usr/local/bin", "/usr/local/sbin",
-	"/usr/local/lib", "/bin",          "/sbin",     "/lib",     "/var/lib/dpkg/status", "/var/lib/rpm",   "/lib/apk/db/installed",
-	"/etc/ld.so.cache"};
+static const char *const programs[] = {"/usr",
+                                       "/usr/bin",
+                                       "/usr/sbin",
+                                       "/usr/lib",
+                                       "/usr/libexec",
+                                       "/usr/local/bin",
+                                       "/usr/local/sbin",
+                                       "/usr/local/lib",
+                                       "/bin",
+                                       "/sbin",
+                                       "/lib",
+                                       "/var/lib/dpkg/status",
+                                       "/var/lib/rpm",
+                                       "/lib/apk/db/installed",
+                                       "/etc/ld.so.cache"};
 
 static void mix(uint64_t *sum, uint64_t word)
 {

@@ -7,14 +7,14 @@
 
 #include "lib/pool.h"
 
-#define POOL_MAX 64             /* parked, of all kinds, by default */
-#define POOL_KINDS_MAX 64       /* the one that was not used for longest gives way */
-#define POOL_MEMORY_SHARE 16    /* of the machine's memory, by default */
-#define POOL_TICK_MS 1000       /* how often the thread looks */
-#define POOL_IDLE_MS 60000      /* a kind that nobody asks for is given up */
-#define POOL_AGE_MS 600000      /* nothing is parked for longer */
-#define POOL_LISTED_AGE_MS 60000 /* … where the policy lists programs: the list is as old as the sandbox */
-#define POOL_TWICE_MS 30000     /* two requests within this time: there will be a third */
+#define POOL_MAX 64                    /* parked, of all kinds, by default */
+#define POOL_KINDS_MAX 64              /* the one that was not used for longest gives way */
+#define POOL_MEMORY_SHARE 16           /* of the machine's memory, by default */
+#define POOL_TICK_MS 1000              /* how often the thread looks */
+#define POOL_IDLE_MS 60000             /* a kind that nobody asks for is given up */
+#define POOL_AGE_MS 600000             /* nothing is parked for longer */
+#define POOL_LISTED_AGE_MS 60000       /* … where the policy lists programs: the list is as old as the sandbox */
+#define POOL_TWICE_MS 30000            /* two requests within this time: there will be a third */
 #define POOL_GUESS ((uint64_t)1 << 20) /* of memory for one, where nothing says how much */
 
 /* What has to be as it was when a sandbox was parked: the host's programs, the workspace, the mounts. */
@@ -37,10 +37,10 @@ struct kind {
 	char *language;                        /* NULL: no interpreter */
 	unsigned least;                        /* as asked for by cordon_warm() */
 	unsigned target;
-	unsigned waiting;  /* requests that wait for one, see struct pool.always */
-	unsigned making;   /* by the thread, now */
-	unsigned failures; /* to make one */
-	double rate;     /* requests in a second, of late */
+	unsigned waiting;                      /* requests that wait for one, see struct pool.always */
+	unsigned making;                       /* by the thread, now */
+	unsigned failures;                     /* to make one */
+	double rate;                           /* requests in a second, of late */
 	int64_t rated_ms, asked_ms, before_ms; /* the last request, and the one before */
 	int64_t retry_ms;                      /* after a failure: not before this, unless somebody waits */
 	double make_ms;                        /* what making one takes, of late */
@@ -60,13 +60,13 @@ struct pool {
 	bool look; /* at once, and not when it is time */
 	int64_t looked_ms;
 	const char *expected; /* see pool_expect() */
-	bool always; /* CORDON_POOL=1: every request is served by one that was parked, if it takes waiting for it */
+	bool always;          /* CORDON_POOL=1: every request is served by one that was parked, if it takes waiting for it */
 	struct kind *kinds[POOL_KINDS_MAX];
 	unsigned kind_count, next_id;
 	unsigned max, parked;
 	uint64_t max_bytes, bytes;
 	uint64_t hits, misses, discarded;
-	char *pressure; /* see pool_set_pressure() */
+	char *pressure;             /* see pool_set_pressure() */
 	struct cordon_error failed; /* why the last one could not be made */
 };
 

@@ -75,8 +75,8 @@ static int make(struct cordon *ctx, const struct cordon_policy *policy, const st
 	return 0;
 }
 
-int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o, struct cordon_sandbox **out,
-                 struct cordon_error *err)
+int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *o,
+                 struct cordon_sandbox **out, struct cordon_error *err)
 {
 	return make(ctx, policy, o, true, out, err);
 }

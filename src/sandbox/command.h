@@ -13,10 +13,10 @@ struct command {
 	const struct init_config *config;
 	const struct exec_spec *spec; /* NULL: yet to come, over `request` */
 	int stdio[3];
-	int tty;     /* slave side, -1: none */
+	int tty; /* slave side, -1: none */
 	int request; /* of a child that was made ahead (init_spare.c): where spec and stdio come from, when all else is done; -1: they are known */
 	int channel; /* of an interpreter that is to wait (init_parked.c), -1: none */
-	int report; /* a socket that closes on exec: the listener is sent there, and a struct command_failure if something goes wrong */
+	int report;  /* a socket that closes on exec: the listener is sent there, and a struct command_failure if something goes wrong */
 };
 
 #define PARKED_FD 3 /* the number that `channel` has for the command */

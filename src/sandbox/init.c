@@ -136,7 +136,8 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	} else {
 		memcpy(l.stdio, msg->fds + 1, sizeof(l.stdio));
 	}
-	if ((s->parked && init_park(&made, &channel, err) < 0) || inbox_put(in->config->inbox, s->code, s->code_count, &made.code, err) < 0) {
+	if ((s->parked && init_park(&made, &channel, err) < 0) ||
+	    inbox_put(in->config->inbox, s->code, s->code_count, &made.code, err) < 0) {
 		undo_start(in, &made);
 		return -1;
 	}

@@ -79,7 +79,8 @@ static void check_use(const struct cordon_policy *p)
 	check(strcmp(cordon_sandbox_id(s[0]), cordon_sandbox_id(s[1])) != 0, "each has an id of its own");
 	check(prints(s[0], "echo mine >/tmp/x; echo mine >/app/x; cat /tmp/x /app/x", "mine\nmine\n"), "the first can be written to");
 	check(prints(s[1], "ls -A /tmp /app /dev/shm", "/app:\n\n/dev/shm:\n\n/tmp:\n"), "and the second is empty");
-	check(prints(s[2], "for p in /proc/[0-9]*; do read c <$p/comm; echo $c; done", "cordon-init\nsh\n"), "nobody else is to be seen inside");
+	check(prints(s[2], "for p in /proc/[0-9]*; do read c <$p/comm; echo $c; done", "cordon-init\nsh\n"),
+	      "nobody else is to be seen inside");
 	check(prints(s[1], "cat /app/y 2>/dev/null; echo $?", "1\n"), "a second command works");
 	for (int i = 0; i < 3; i++)
 		cordon_sandbox_destroy(s[i]);
@@ -107,7 +108,8 @@ static void check_kinds(struct cordon_policy *p)
 	cordon_sandbox_destroy(create(p, &with_file));
 	check(balance(&before) == 0, "a sandbox with files of its own is no affair of the pool");
 	check(cordon_warm(ctx, p, &with_file, NULL, 1, &err) < 0 && strstr(err.message, "parked"), "and cannot be parked");
-	check(cordon_warm(ctx, p, NULL, NULL, 100000, &err) < 0 && strstr(err.message, "at most"), "there is a limit to what can be asked for");
+	check(cordon_warm(ctx, p, NULL, NULL, 100000, &err) < 0 && strstr(err.message, "at most"),
+	      "there is a limit to what can be asked for");
 	cordon_policy_set(other, "env.set", "A=b", NULL);
 	warm(other, NULL, 1);
 	struct cordon_sandbox *s = create(other, NULL);
@@ -132,9 +134,10 @@ static int kill_inits(void)
 		FILE *f = fopen(path, "re");
 		if (!f)
 			continue;
-		const bool ours = fscanf(f, "%*d (%63[^)]) %*c %d", comm, &parent) == 2 && parent == ctx->launcher && !strcmp(comm, "cordon-init");
+		const bool ours =
+			fscanf(f, "%*d (%63[^)]) %*c %d", comm, &parent) == 2 && parent == ctx->launcher && !strcmp(comm, "cordon-init");
 		fclose(f);
-		const pid_t pid = (pid_t)atoi(e->d_name);
+		const pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
 		if (!ours || kill(pid, SIGKILL) < 0)
 			continue;
 		while (kill(pid, 0) == 0) /* until the launcher has seen it */
@@ -228,7 +231,8 @@ static void check_bounds(const struct cordon_policy *p, const char *dir)
 	check(parked_becomes(0, 2), "a lower limit holds for those that are there");
 	cordon_pool_limit(ctx, 64, 1);
 	check(parked_becomes(0, 0), "so does one of memory");
-	check(cordon_warm(ctx, p, NULL, NULL, 4, &err) < 0 && strstr(err.message, "full"), "waiting for what has no room is an error, not for ever");
+	check(cordon_warm(ctx, p, NULL, NULL, 4, &err) < 0 && strstr(err.message, "full"),
+	      "waiting for what has no room is an error, not for ever");
 	cordon_pool_limit(ctx, 0, 0);
 	check(!takes(p, NULL), "and a pool of none serves none");
 	cordon_pool_limit(ctx, 64, (uint64_t)1 << 30);
@@ -240,7 +244,10 @@ static void check_pressure_file(const char *dir)
 	static const struct {
 		const char *text;
 		double want;
-	} table[] = {{"some avg10=12.25 avg60=0.00 avg300=0.00 total=5\nfull avg10=90.00", 12.25}, {"", 0}, {"nonsense", 0}, {"some avg10=x", 0}};
+	} table[] = {{"some avg10=12.25 avg60=0.00 avg300=0.00 total=5\nfull avg10=90.00", 12.25},
+	             {"", 0},
+	             {"nonsense", 0},
+	             {"some avg10=x", 0}};
 	char path[4096];
 	snprintf(path, sizeof(path), "%s/psi", dir);
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {

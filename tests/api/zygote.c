@@ -174,7 +174,8 @@ static char *unescape(const char *line, size_t len)
 
 static void add_words(const char **list, size_t *count, char *text)
 {
-	for (char *word = strtok(text, " "); word && *count < WORDS_MAX; word = strtok(NULL, " "))
+	char *rest = NULL;
+	for (char *word = strtok_r(text, " ", &rest); word && *count < WORDS_MAX; word = strtok_r(NULL, " ", &rest))
 		list[(*count)++] = word;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an image may be called, where its name comes from, and what can be told from its files without mounting it. */
+/* What an image may be called, where its name and its room come from, and what can be told from its files without mounting it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -23,6 +23,7 @@ static char dir[64];
 static int set_up(void **state)
 {
 	(void)state;
+	unsetenv("CORDON_IMAGES_QUOTA");
 	snprintf(dir, sizeof(dir), "/tmp/test-look.XXXXXX");
 	return mkdtemp(dir) ? 0 : -1;
 }
@@ -141,12 +142,46 @@ static void test_modules_to_preload(void **state)
 	}
 }
 
+/* ---- room -------------------------------------------------------------------------------------------------------------------------- */
+
+static void replace_file(const char *path, const char *text)
+{
+	unlink(path);
+	assert_int_equal(fs_write_file(AT_FDCWD, path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void test_where_the_quota_comes_from(void **state)
+{
+	(void)state;
+	struct image_room room;
+	char path[128];
+	struct cordon_error err = {0};
+	assert_int_equal(image_room(dir, NULL, &room, &err), 0);
+	assert_true(room.quota > 0 && room.quota <= IMAGE_QUOTA_DEFAULT);
+	snprintf(path, sizeof(path), "%s/images/quota", dir);
+	replace_file(path, "3M\n");
+	assert_int_equal(image_room(dir, NULL, &room, &err), 0);
+	assert_int_equal(room.quota, 3 << 20);
+	setenv("CORDON_IMAGES_QUOTA", "2M", 1);
+	assert_int_equal(image_room(dir, NULL, &room, &err), 0);
+	assert_int_equal(room.quota, 2 << 20);
+	assert_int_equal(image_room(dir, "1M", &room, &err), 0);
+	assert_int_equal(room.quota, 1 << 20);
+	assert_int_equal(image_room(dir, "much", &room, &err), -1);
+	assert_non_null(strstr(err.message, "--quota"));
+	unsetenv("CORDON_IMAGES_QUOTA");
+	replace_file(path, "x");
+	assert_int_equal(image_room(dir, NULL, &room, &err), -1);
+	assert_non_null(strstr(err.message, "images/quota"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_names_from_paths_and_tags),
 		cmocka_unit_test(test_modules_to_preload),
+		cmocka_unit_test_setup_teardown(test_where_the_quota_comes_from, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_looking_follows_links_inside, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

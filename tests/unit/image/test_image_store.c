@@ -89,7 +89,6 @@ static int set_up(void **state)
 	(void)state;
 	calls = failing_call = dying_call = 0;
 	memset(order, 0, sizeof(order));
-	unsetenv("CORDON_IMAGES_QUOTA");
 	snprintf(home, sizeof(home), "/tmp/test-images.XXXXXX");
 	return mkdtemp(home) ? 0 : -1;
 }
@@ -344,31 +343,6 @@ static void test_the_quota_is_hard(void **state)
 	assert_int_equal(add_sized("two", "b", false, 100000, "300K", NULL, &err), 0);
 }
 
-static void test_where_the_quota_comes_from(void **state)
-{
-	(void)state;
-	struct image_room room;
-	char path[128];
-	struct cordon_error err = {0};
-	assert_int_equal(image_room(home, NULL, &room, &err), 0);
-	assert_true(room.quota > 0 && room.quota <= IMAGE_QUOTA_DEFAULT);
-	snprintf(path, sizeof(path), "%s/images/quota", home);
-	replace_file(path, "3M\n");
-	assert_int_equal(image_room(home, NULL, &room, &err), 0);
-	assert_int_equal(room.quota, 3 << 20);
-	setenv("CORDON_IMAGES_QUOTA", "2M", 1);
-	assert_int_equal(image_room(home, NULL, &room, &err), 0);
-	assert_int_equal(room.quota, 2 << 20);
-	assert_int_equal(image_room(home, "1M", &room, &err), 0);
-	assert_int_equal(room.quota, 1 << 20);
-	assert_int_equal(image_room(home, "much", &room, &err), -1);
-	assert_non_null(strstr(err.message, "--quota"));
-	unsetenv("CORDON_IMAGES_QUOTA");
-	replace_file(path, "x");
-	assert_int_equal(image_room(home, NULL, &room, &err), -1);
-	assert_non_null(strstr(err.message, "images/quota"));
-}
-
 /* ---- holding --------------------------------------------------------------------------------------------------------------------- */
 
 static void test_what_is_held_is_not_removed(void **state)
@@ -610,7 +584,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_name_that_is_taken, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_finding_names_the_nearest, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_quota_is_hard, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_where_the_quota_comes_from, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_held_is_not_removed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_held_outlives_its_name, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_holder_that_comes_too_late_is_told, set_up, tear_down),
