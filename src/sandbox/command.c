@@ -65,8 +65,7 @@ static int child_stdio(const struct command *l)
 static int child_limits(const struct command *l)
 {
 	const struct init_config *c = l->config;
-	const struct confine_limits limits = {
-		.files = l->spec ? l->spec->files : UINT64_MAX, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
+	const struct confine_limits limits = {.files = l->spec->files, .disk = c->disk, .data = c->data_limit, .procs = c->proc_limit};
 	return confine_rlimits(&limits);
 }
 
@@ -154,7 +153,7 @@ static int child_descriptors(struct command *l)
 	return r < 0 || l->channel < 0 ? r : child_channel(l);
 }
 
-/* What was made ahead gets to know what it was made for. The message stays: the spec points into it. */
+/* What was made ahead gets to know what it was made for. The message stays: the spec points into it. The limits come after it, which takes memory. */
 static int child_receive(struct command *l, enum stage *stage)
 {
 	static struct wire_msg msg;
@@ -168,7 +167,7 @@ static int child_receive(struct command *l, enum stage *stage)
 	*stage = STAGE_TERMINAL;
 	int r = child_stdio(l);
 	*stage = r < 0 ? *stage : STAGE_LIMITS;
-	return r < 0 ? r : confine_files(spec.files);
+	return r < 0 ? r : child_limits(l);
 }
 
 _Noreturn void command_become(struct command *l)
@@ -181,7 +180,7 @@ _Noreturn void command_become(struct command *l)
 		fail(l, STAGE_SESSION, -errno);
 	if (l->spec && (r = child_stdio(l)) < 0)
 		fail(l, STAGE_TERMINAL, r);
-	if ((r = child_limits(l)) < 0)
+	if (l->spec && (r = child_limits(l)) < 0)
 		fail(l, STAGE_LIMITS, r);
 	if ((r = command_user(c)) < 0)
 		fail(l, STAGE_USER, r);

@@ -73,11 +73,6 @@ static int limit(int resource, uint64_t value)
 	return setrlimit((__typeof__(RLIMIT_NOFILE))resource, &r) < 0 ? -errno : 0;
 }
 
-int confine_files(uint64_t files)
-{
-	return limit(RLIMIT_NOFILE, files);
-}
-
 int confine_rlimits(const struct confine_limits *l)
 {
 	const struct {

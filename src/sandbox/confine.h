@@ -31,8 +31,6 @@ struct confine_limits {
 	uint64_t procs; /* 0: none; processes of this user in this user namespace */
 };
 int confine_rlimits(const struct confine_limits *l);
-/* Open files alone, for one whose other limits were set before. */
-int confine_files(uint64_t files);
 
 /*
  * For this process and all that it becomes: memory that was not executable when it was mapped never will be, and none is writable and executable
