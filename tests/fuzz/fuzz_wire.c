@@ -85,6 +85,11 @@ static void check_spec(const struct sandbox_spec *s)
 			for (uint32_t k = LAYERED_UPPER; k < op->layers.count; k++)
 				MUST(leads_below(op->layers.items[k]) && !strpbrk(op->layers.items[k], ",:"));
 		}
+		if (op->kind == OP_ROOT) {
+			MUST(i == 0 && op->layers.count > ROOT_LAYER && op->layers.items[ROOT_STAGE][0] == '/');
+			for (uint32_t k = ROOT_LAYER; k < op->layers.count; k++)
+				MUST(leads_below(op->layers.items[k]));
+		}
 	}
 	for (uint32_t i = 0; i < s->rule_count; i++) {
 		MUST(s->rules[i].path);
@@ -109,6 +114,30 @@ static void decode_spec(const void *body, size_t len)
 	sandbox_spec_free(&spec);
 }
 
+/* One directory at most, and never out of the inbox. */
+static void check_code(const struct code_file *files, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		MUST(leads_below(files[i].path) && strchr(files[i].path, '/') == strrchr(files[i].path, '/') && files[i].mode <= 0777);
+		touch(files[i].data, files[i].len);
+	}
+}
+
+static void decode_go(const void *body, size_t len)
+{
+	struct cordon_error err = {0};
+	struct go_spec spec;
+
+	if (go_spec_decode(body, len, &spec, &err) < 0) {
+		MUST(err.code != CORDON_OK);
+		return;
+	}
+	MUST(spec.cwd && spec.payload_len <= GO_PAYLOAD_MAX);
+	touch(spec.payload, spec.payload_len);
+	check_code(spec.code, spec.code_count);
+	go_spec_free(&spec);
+}
+
 static void decode_exec(const void *body, size_t len)
 {
 	struct cordon_error err = {0};
@@ -121,6 +150,7 @@ static void decode_exec(const void *body, size_t len)
 	MUST(spec.argv.count > 0 && spec.cwd);
 	touch_list(&spec.argv);
 	touch_list(&spec.env);
+	check_code(spec.code, spec.code_count);
 	exec_spec_free(&spec);
 }
 
@@ -190,6 +220,9 @@ static void decode_by_type(struct wire_msg *msg)
 	case WIRE_EXEC:
 		decode_exec(msg->body, msg->len);
 		break;
+	case WIRE_GO:
+		decode_go(msg->body, msg->len);
+		break;
 	case WIRE_ERROR:
 		decode_error(msg->body, msg->len);
 		break;
@@ -213,6 +246,8 @@ static void decode_by_type(struct wire_msg *msg)
 	case WIRE_SIGNAL:
 	case WIRE_CANCEL:
 	case WIRE_FREEZE:
+	case WIRE_UNPARK:
+	case WIRE_PARKED:
 	case WIRE_GATE:
 	case WIRE_DOOR:
 	case WIRE_REQUEST: /* fuzz_keeper.c */
