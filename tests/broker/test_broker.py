@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import resource
 import shutil
 import socket
 import ssl
@@ -564,6 +565,7 @@ def main():
     if "BROKER_TEST_ROOT" not in os.environ:
         own_namespaces()
     program, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)  # for the clients of a thousand connections
     w, failed = World(program), 0
     tests = [(n, f) for n, f in (globals() | vars(hostile) | vars(carried) | vars(carried_back) | vars(doors) | vars(outside)).items() if n.startswith("test_") and (not wanted or n in wanted)]
     for name, test in tests:
