@@ -85,6 +85,23 @@ int fs_write_file(int dirfd, const char *path, const void *data, size_t len, mod
 	return fs_write_full(fd, data, len) < 0 ? err_sys(err, "cannot write %s", path) : 0;
 }
 
+ssize_t fs_read_full(int fd, void *buf, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = read(fd, (char *)buf + done, len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
 ssize_t fs_pread_full(int fd, void *buf, size_t len, off_t at)
 {
 	size_t done = 0;

@@ -35,7 +35,8 @@ int fs_write_file(int dirfd, const char *path, const void *data, size_t len, mod
 /* All of it; -1 with errno set. */
 int fs_write_full(int fd, const void *data, size_t len);
 
-/* As pread(2), but less than len only at the end of the file. */
+/* As read(2) and pread(2), but less than len only at the end of the file. */
+ssize_t fs_read_full(int fd, void *buf, size_t len);
 ssize_t fs_pread_full(int fd, void *buf, size_t len, off_t at);
 
 /* Reads at most size-1 bytes and terminates them; the length, or -1 with errno set. */

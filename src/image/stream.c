@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/util.h"
 #include "sandbox/wire.h"
 
@@ -186,33 +187,16 @@ int stream_send(int fd, enum stream_kind kind, const void *body, size_t len)
 	return 0;
 }
 
-/* Less than len only at the end. */
-static ssize_t read_full(int fd, void *data, size_t len)
-{
-	size_t done = 0;
-	while (done < len) {
-		const ssize_t n = read(fd, (char *)data + done, len - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
-}
-
 int stream_receive(int fd, struct stream_header *header, char *body, struct cordon_error *err)
 {
-	const ssize_t n = read_full(fd, header, sizeof(*header));
+	const ssize_t n = fs_read_full(fd, header, sizeof(*header));
 	if (n == 0)
 		return 0;
 	if (n < 0)
 		return err_sys(err, "cannot read what the reader of the archive says");
 	if ((size_t)n != sizeof(*header) || header->kind == 0 || header->kind >= STREAM_KIND_COUNT || header->len > STREAM_BODY_MAX)
 		return err_set(err, CORDON_ERR_SYSTEM, "the reader of the archive says what makes no sense");
-	const ssize_t got = read_full(fd, body, header->len);
+	const ssize_t got = fs_read_full(fd, body, header->len);
 	if (got < 0)
 		return err_sys(err, "cannot read what the reader of the archive says");
 	return (size_t)got == header->len ? 1 : err_set(err, CORDON_ERR_SYSTEM, "the reader of the archive broke off");

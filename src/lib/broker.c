@@ -35,7 +35,7 @@ static int spawn(int theirs, pid_t *pid, struct cordon_error *err)
 	char path[PATH_MAX];
 	_cleanup_fd_ int high = fcntl(theirs, F_DUPFD_CLOEXEC, HIGH_FD);
 	program_find(PROGRAM, path);
-	errno = high < 0 ? errno : program_spawn(path, PROGRAM, high, BROKER_FD, pid);
+	errno = high < 0 ? errno : program_spawn_on(path, PROGRAM, high, BROKER_FD, pid);
 	if (errno == 0)
 		return 0;
 	err_sys(err, "cannot start the broker, %s", path);

@@ -84,7 +84,7 @@ static int start(struct cordon *ctx, struct cordon_error *err)
 		return err_sys(err, "socketpair");
 	_cleanup_fd_ int low = pair[1], theirs = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FD);
 	ctx->gate = pair[0];
-	errno = theirs < 0 ? errno : program_spawn(path, PROGRAM, theirs, GATE_FD, &ctx->gate_pid);
+	errno = theirs < 0 ? errno : program_spawn_on(path, PROGRAM, theirs, GATE_FD, &ctx->gate_pid);
 	if (errno == 0)
 		return 0;
 	ctx->gate_pid = 0;

@@ -51,9 +51,9 @@ int launch(int sock, pid_t *pid, struct cordon_error *err)
 		return err_sys(err, "dup");
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", program);
-	int r = program < 0 ? why.sys_errno : program_spawn(path, "cordon-launcher", theirs, LAUNCHER_FD, pid);
+	int r = program < 0 ? why.sys_errno : program_spawn_on(path, "cordon-launcher", theirs, LAUNCHER_FD, pid);
 	if (r == EACCES || r == EPERM) { /* vm.memfd_noexec=2, or a policy against executing memory: the installed one, if there is one */
-		int installed = program_spawn(CORDON_LIBEXECDIR "/cordon-launcher", "cordon-launcher", theirs, LAUNCHER_FD, pid);
+		int installed = program_spawn_on(CORDON_LIBEXECDIR "/cordon-launcher", "cordon-launcher", theirs, LAUNCHER_FD, pid);
 		r = installed == ENOENT ? r : installed;
 	}
 	if (r && r == why.sys_errno) {

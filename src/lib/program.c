@@ -39,10 +39,19 @@ void program_find(const char *name, char out[PATH_MAX])
 	snprintf(out, PATH_MAX, "%s/%s", CORDON_LIBEXECDIR, name);
 }
 
-/* posix_spawn does not copy the caller's memory (CLONE_VM): its cost does not grow with the caller. */
-int program_spawn(const char *path, const char *name, int sock, int at, pid_t *pid)
+static int add_actions(posix_spawn_file_actions_t *actions, const struct program_fd *fds, size_t count)
 {
-	char *const argv[] = {(char *)(uintptr_t)name, NULL};
+	int r = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
+	for (int i = 1; i <= 2 && !r; i++)
+		r = posix_spawn_file_actions_adddup2(actions, 0, i);
+	for (size_t i = 0; i < count && !r; i++)
+		r = posix_spawn_file_actions_adddup2(actions, fds[i].fd, fds[i].at);
+	return r;
+}
+
+/* posix_spawn does not copy the caller's memory (CLONE_VM): its cost does not grow with the caller. */
+int program_spawn(const char *path, char *const argv[], const struct program_fd *fds, size_t count, pid_t *pid)
+{
 	char *const envp[] = {NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -58,11 +67,15 @@ int program_spawn(const char *path, const char *name, int sock, int at, pid_t *p
 	sigemptyset(&none);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	if (!(r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, 0, 1)) && !(r = posix_spawn_file_actions_adddup2(&actions, 0, 2)) &&
-	    !(r = posix_spawn_file_actions_adddup2(&actions, sock, at)))
+	if (!(r = add_actions(&actions, fds, count)))
 		r = posix_spawn(pid, path, &actions, &attr, argv, envp);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);
 	return r;
+}
+
+int program_spawn_on(const char *path, const char *name, int sock, int at, pid_t *pid)
+{
+	char *const argv[] = {(char *)(uintptr_t)name, NULL};
+	return program_spawn(path, argv, &(struct program_fd){sock, at}, 1, pid);
 }

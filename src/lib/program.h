@@ -12,9 +12,14 @@
  */
 void program_find(const char *name, char out[PATH_MAX]);
 
-/*
- * Starts a helper: no environment, no signals blocked, standard streams at /dev/null, and `sock` (which must lie above `at`) as descriptor `at`. 0 or an errno.
- */
-int program_spawn(const char *path, const char *name, int sock, int at, pid_t *pid);
+/* A descriptor that a helper gets, and the number under which it finds it. It must lie above all of these numbers. */
+struct program_fd {
+	int fd, at;
+};
+
+/* Starts a helper: no environment, no signals blocked, standard streams at /dev/null but for those that are among `fds`. 0 or an errno. */
+int program_spawn(const char *path, char *const argv[], const struct program_fd *fds, size_t count, pid_t *pid);
+/* The same for one that has no arguments and talks over one socket. */
+int program_spawn_on(const char *path, const char *name, int sock, int at, pid_t *pid);
 
 #endif

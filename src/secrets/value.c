@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/util.h"
 #include "policy/policy.h"
 #include "secrets/store.h"
@@ -49,17 +50,10 @@ int secret_check(const struct secret *s, const char *what, struct cordon_error *
 /* Up to the end, or one byte more than a value and its line feed can have. */
 static int read_all(struct secret *s, int fd)
 {
-	while (s->len < ROOM) {
-		ssize_t n = read(fd, s->data + s->len, ROOM - s->len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		s->len += (size_t)n;
-	}
+	const ssize_t n = fs_read_full(fd, s->data + s->len, ROOM - s->len);
+	if (n < 0)
+		return -1;
+	s->len += (size_t)n;
 	return 0;
 }
 
