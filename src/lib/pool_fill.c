@@ -45,7 +45,7 @@ unsigned pool_target(const struct pool *p, const struct kind *k, int64_t now)
 	double want = 0;
 	if (k->asked_ms - k->before_ms < POOL_TWICE_MS && now - k->asked_ms < POOL_IDLE_MS)
 		want = 1 + k->rate * (AHEAD_MS + k->make_ms) / 1000;
-	return MIN(MAX((unsigned)MIN(want, (double)POOL_KINDS_MAX), k->least), p->max);
+	return MIN(MAX((unsigned)MIN(want, (double)p->max), k->least), p->max);
 }
 
 unsigned pool_want(const struct kind *k)
