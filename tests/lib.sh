@@ -173,7 +173,7 @@ run_as_user() {
 	(
 		cd "$TMP/user" || exit 1
 		exec env -i PATH=/usr/local/bin:/usr/bin:/bin LC_ALL=C.UTF-8 NO_COLOR=1 HOME="$TMP/user" USER=tester LOGNAME=tester TMP="$TMP" \
-			CORDON="$CORDON" CORDON_HOME="$TMP/user/state" ${CORDON_LIMITS:+CORDON_LIMITS="$CORDON_LIMITS"} \
+			CORDON="$CORDON" CORDON_HOME="$TMP/user/state" ${CORDON_LIMITS:+CORDON_LIMITS="$CORDON_LIMITS"} ${CORDON_POOL:+CORDON_POOL="$CORDON_POOL"} \
 			${ASAN_OPTIONS:+ASAN_OPTIONS="$ASAN_OPTIONS"} ${UBSAN_OPTIONS:+UBSAN_OPTIONS="$UBSAN_OPTIONS"} \
 			"${as[@]}" "$@"
 	)
