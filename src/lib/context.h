@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "base/id.h"
 
+#define GATE_REMEMBERS 32 /* questions that the gate had nothing to say about */
+
 struct cordon {
 	int requests; /* socket to the launcher; a message is one atomic send, so threads need no lock */
 	pid_t launcher;
@@ -19,8 +21,10 @@ struct cordon {
 	pid_t gate_pid;
 	bool gate_open;         /* it has read its rules */
 	struct buf gate_config; /* … which were these */
-	struct pool *pool;      /* NULL: none, see lib/pool.h */
-	struct audit *audit;    /* by the lock; NULL: not opened yet, see events_log() */
+	struct buf gate_passed[GATE_REMEMBERS];
+	unsigned gate_next;  /* the place that is used next */
+	struct pool *pool;   /* NULL: none, see lib/pool.h */
+	struct audit *audit; /* by the lock; NULL: not opened yet, see events_log() */
 };
 
 /* Without a launcher: no sandboxes, but an audit and a gate. To be closed with cordon_close(). */

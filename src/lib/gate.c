@@ -21,8 +21,9 @@
 
 #define PROGRAM "cordon-gate"
 #define HIGH_FD 10
-#define PATIENCE_MS 10000 /* the gate gives up by itself long before */
-#define TOLD_FINDINGS 16  /* in one record */
+#define PATIENCE_MS 10000   /* the gate gives up by itself long before */
+#define TOLD_FINDINGS 16    /* in one record */
+#define REMEMBERED_MAX 4096 /* bytes of a question */
 
 /* Whatever their arguments: they compute, print and end. Asking about these would be a waste of time. */
 static const char *const harmless[] = {"true", "false", "echo",  "printf", "pwd",  "id",   "whoami", "date",     "uname",
@@ -63,6 +64,8 @@ void gate_end(struct cordon *ctx)
 	}
 	ctx->gate_pid = 0;
 	buf_free(&ctx->gate_config);
+	for (size_t i = 0; i < GATE_REMEMBERS; i++)
+		buf_free(&ctx->gate_passed[i]);
 	ctx->gate_open = false;
 }
 
@@ -92,6 +95,13 @@ static int start(struct cordon *ctx, struct cordon_error *err)
 	return err_hint(err, "`make install` puts it there; patterns.use: [] in a policy does without");
 }
 
+/* One that was killed is not asked: its silence would be taken for what it thinks of the question. */
+static bool is_alive(const struct cordon *ctx)
+{
+	struct pollfd p = {.fd = ctx->gate};
+	return ctx->gate_pid && poll(&p, 1, 0) == 0;
+}
+
 /* By the lock. Started, with the rules of this policy on their way to it. */
 static int begin(struct cordon *ctx, const struct cordon_policy *policy, struct cordon_error *err)
 {
@@ -103,7 +113,7 @@ static int begin(struct cordon *ctx, const struct cordon_policy *policy, struct 
 	free((void *)(uintptr_t)c.additions);
 	if (config.failed)
 		return err_set(err, CORDON_ERR_SYSTEM, "out of memory");
-	if (ctx->gate_pid && config.len == ctx->gate_config.len && memcmp(config.data, ctx->gate_config.data, config.len) == 0)
+	if (is_alive(ctx) && config.len == ctx->gate_config.len && memcmp(config.data, ctx->gate_config.data, config.len) == 0)
 		return 0;
 	gate_end(ctx);
 	if (start(ctx, err) < 0 || wire_send(ctx->gate, WIRE_GATE, &config, NULL, 0, err) < 0) {
@@ -158,6 +168,27 @@ static void ask_about(const struct gate_command *c, struct gate_asked *q)
 		q->argv.count++;
 }
 
+/* By the lock, as the next. */
+static bool has_passed(const struct cordon *ctx, const struct buf *question)
+{
+	for (size_t i = 0; i < GATE_REMEMBERS; i++) {
+		const struct buf *b = &ctx->gate_passed[i];
+		if (b->len == question->len && b->len && memcmp(b->data, question->data, b->len) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void remember(struct cordon *ctx, struct buf *question)
+{
+	if (question->len > REMEMBERED_MAX)
+		return;
+	struct buf *b = &ctx->gate_passed[ctx->gate_next++ % GATE_REMEMBERS];
+	buf_free(b);
+	*b = *question;
+	*question = (struct buf){0};
+}
+
 /* By the lock. The result points into the message. */
 static int ask(struct cordon *ctx, const struct gate_command *c, struct wire_msg *msg, struct gate_result *out, struct cordon_error *err)
 {
@@ -167,9 +198,14 @@ static int ask(struct cordon *ctx, const struct gate_command *c, struct wire_msg
 	gate_asked_encode(&q, &body);
 	if (body.failed)
 		return err_set(err, CORDON_ERR_SYSTEM, "too long for the gate");
-	if (wire_send(ctx->gate, WIRE_GATE, &body, NULL, 0, err) < 0 || receive(ctx, msg, err) < 0)
+	if (has_passed(ctx, &body))
+		return 0;
+	if (wire_send(ctx->gate, WIRE_GATE, &body, NULL, 0, err) < 0 || receive(ctx, msg, err) < 0 ||
+	    gate_result_decode(msg->body, msg->len, out, err) < 0)
 		return -1;
-	return gate_result_decode(msg->body, msg->len, out, err);
+	if (out->count == 0 && out->verdict == GATE_ALLOW)
+		remember(ctx, &body);
+	return 0;
 }
 
 /* What cannot be judged is unproven, and why is said: a text that kills its judge must not be better off than one that does not. */

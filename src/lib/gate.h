@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asks the gate (gate/gate.h) about a command before it runs. The gate is a process of its own, cordon-gate, started when it is first needed and kept as long as
- * the context, or until a policy asks for other rules. Programs that no rule knows are not asked about.
+ * the context, or until a policy asks for other rules. Programs that no rule knows are not asked about, and neither is what passed without a finding a moment ago: the
+ * same rules find nothing in the same bytes.
  */
 #ifndef CORDON_LIB_GATE_H
 #define CORDON_LIB_GATE_H

@@ -79,6 +79,23 @@ static void note(void *user, const char *record, size_t len)
 	snprintf(s->last, sizeof(s->last), "%.*s", (int)len, record);
 }
 
+/* The same command by a policy that has a rule against it, in the same context. */
+static void check_other_rules(struct cordon *c, const char *const *argv)
+{
+	struct cordon_error err = {0};
+	struct cordon_policy *policy = cordon_policy_new();
+	struct cordon_sandbox *s = NULL;
+
+	if (!policy || cordon_policy_set(policy, "patterns.action", "deny", &err) < 0 ||
+	    cordon_policy_set(policy, "patterns.add", "language=bash;match=ls /", &err) < 0 ||
+	    cordon_sandbox_create(c, policy, NULL, &s, &err) < 0)
+		give_up("%s", err.message);
+	check(start_and_wait(s, (struct cordon_exec_options){.argv = argv}, &err) == -1 && err.code == CORDON_ERR_DENIED,
+	      "unless the rules are others (%s)", err.message);
+	cordon_sandbox_destroy(s);
+	cordon_policy_free(policy);
+}
+
 int main(void)
 {
 	static const char *const list[] = {"ls", "/", NULL}, *const wipe[] = {"sh", "-c", "rm -rf /", NULL},
@@ -124,6 +141,14 @@ int main(void)
 	                     &err) == -1 &&
 	              err.code == CORDON_ERR_DENIED,
 	      "code is looked at, too (%s)", err.message);
+
+	before = seen.gate;
+	kill(gate, SIGSTOP);
+	check(start_and_wait(s, (struct cordon_exec_options){.argv = list}, &err) == 0 && seen.gate == before,
+	      "what has passed is not asked about again");
+	kill(gate, SIGCONT);
+	check_other_rules(c, list);
+	gate = find_gate();
 
 	kill(gate, SIGKILL);
 	check(start_and_wait(s, (struct cordon_exec_options){.argv = list}, &err) == 0, "a gate that was killed harms nobody");
