@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -91,17 +92,22 @@ static int child_capabilities(const struct init_config *c)
 	return confine_capabilities(c->flags & SPEC_ROOT ? CONFINE_ROOT : 0);
 }
 
-/* As execvpe(3), but on our small stack and with the PATH of the new environment. */
-static int child_exec(const struct exec_spec *s)
+/* As execve(2), with the password for the filter. */
+static void execute(const char *path, const struct exec_spec *s, uint64_t password)
 {
-	char *const *argv = (char *const *)(const void *)s->argv.items;
-	char *const *envp = (char *const *)(const void *)s->env.items;
+	syscall(SYS_execve, path, s->argv.items, s->env.items, 0L, 0L, password);
+}
+
+/* As execvpe(3), but on our small stack and with the PATH of the new environment. */
+static int child_exec(const struct exec_spec *s, uint64_t password)
+{
+	const char *const *argv = s->argv.items;
 	const char *file = argv[0], *path = "/usr/local/bin:/usr/bin:/bin";
 	char full[4096];
 	int seen = ENOENT;
 
 	if (strchr(file, '/')) {
-		execve(file, argv, envp);
+		execute(file, s, password);
 		return -errno;
 	}
 	for (uint32_t i = 0; i < s->env.count; i++)
@@ -117,7 +123,7 @@ static int child_exec(const struct exec_spec *s)
 		/* each execve has to be answered by init: those that can only fail are not made */
 		if (faccessat(AT_FDCWD, full, F_OK, 0) < 0 && (errno == ENOENT || errno == ENOTDIR))
 			continue;
-		execve(full, argv, envp);
+		execute(full, s, password);
 		if (errno != ENOENT && errno != ENOTDIR)
 			seen = errno;
 		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
@@ -173,6 +179,7 @@ static int child_receive(struct command *l, enum stage *stage)
 _Noreturn void command_become(struct command *l)
 {
 	const struct init_config *c = l->config;
+	uint64_t password = 0;
 	sigset_t none;
 	int r;
 
@@ -197,14 +204,16 @@ _Noreturn void command_become(struct command *l)
 		fail(l, STAGE_LIMITS, r);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (c->seccomp && (r = supervisor_load(c->seccomp, c->flags & SPEC_LIVE, c->flags & SPEC_NO_SUBPROCESS, l->report)) < 0)
+	if (l->unobserved && getrandom(&password, sizeof(password), GRND_NONBLOCK) != sizeof(password))
+		password = 0;
+	if (c->seccomp && (r = supervisor_load(c->seccomp, c->flags & SPEC_LIVE, c->flags & SPEC_NO_SUBPROCESS, password, l->report)) < 0)
 		fail(l, STAGE_SECCOMP, r);
 	enum stage stage;
 	if (!l->spec && ((r = child_receive(l, &stage)) < 0))
 		fail(l, stage, r);
 	if (l->request >= 0 && chdir(l->spec->cwd) < 0)
 		fail(l, STAGE_CWD, -errno);
-	fail(l, STAGE_EXEC, child_exec(l->spec));
+	fail(l, STAGE_EXEC, child_exec(l->spec, password));
 }
 
 int command_no_cwd(const char *cwd, int error, struct cordon_error *err)

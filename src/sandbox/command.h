@@ -15,8 +15,9 @@ struct command {
 	int stdio[3];
 	int tty; /* slave side, -1: none */
 	int request; /* of a child that was made ahead (init_spare.c): where spec and stdio come from, when all else is done; -1: they are known */
-	int channel; /* of an interpreter that is to wait (init_parked.c), -1: none */
-	int report;  /* a socket that closes on exec: the listener is sent there, and a struct command_failure if something goes wrong */
+	int channel;     /* of an interpreter that is to wait (init_parked.c), -1: none */
+	bool unobserved; /* nobody else runs inside who could read its memory */
+	int report; /* a socket that closes on exec: the listener is sent there, and a struct command_failure if something goes wrong */
 };
 
 #define PARKED_FD 3 /* the number that `channel` has for the command */

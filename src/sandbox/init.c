@@ -123,7 +123,8 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	if (!slot)
 		return err_set(err, CORDON_ERR_INPUT, "at most %d commands can run in one sandbox at a time", MAX_EXECS);
 
-	struct command l = {.config = in->config, .spec = s, .tty = -1, .request = -1, .channel = -1};
+	struct command l = {
+		.config = in->config, .spec = s, .tty = -1, .request = -1, .channel = -1, .unobserved = in->active == 0 && getpid() == 1};
 	struct running made = {.channel = -1};
 	_cleanup_fd_ int master = -1, slave = -1, channel = -1;
 	if (s->tty) {
@@ -331,7 +332,8 @@ static void finish(struct init *in, struct running *e)
 {
 	struct rusage ru;
 	int status;
-	kill_tree(in, e);
+	if (!in->childless) /* everybody inside descends from init: without a child it is alone */
+		kill_tree(in, e);
 	if (e->reaper && !e->reaped && in->active > 1) {
 		kill(e->reaper, SIGKILL);
 		if (wait4(e->reaper, &status, __WALL, &ru) == e->reaper)
@@ -391,6 +393,7 @@ static void reap_all(struct init *in)
 			hear(&in->execs[i]);
 	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &ru)) > 0)
 		reap(in, pid, status, &ru);
+	in->childless = pid < 0 && errno == ECHILD && getpid() == 1;
 	for (size_t i = 0; i < MAX_EXECS; i++) {
 		struct running *e = &in->execs[i];
 		if (e->pid && e->exited && !e->reporting && (e->starting < 0 || init_started(in, e)))

@@ -62,6 +62,7 @@ struct init {
 	int signals;                /* signalfd for SIGCHLD */
 	int rename_lock;            /* for the supervisors of renames, -1: not made yet */
 	int door;                   /* to the broker (init_door.c), -1: none */
+	bool childless;             /* when it was looked last, before anything was ended; to be read there only */
 	bool wants_spare;           /* another command is likely */
 	bool tracks;                /* … and of this kind */
 	struct spare spare;

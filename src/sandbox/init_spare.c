@@ -17,7 +17,7 @@ void init_spare_make(struct init *in)
 		return;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return; /* the next command is started without */
-	struct command l = {.config = in->config, .tty = -1, .request = pair[1], .channel = -1};
+	struct command l = {.config = in->config, .tty = -1, .request = pair[1], .channel = -1, .unobserved = true};
 	struct spare s = {.tracked = in->tracks, .request = pair[0]};
 	s.pid = init_fork_command(in, &l, s.tracked, &s.report, &s.words, NULL);
 	close(pair[1]);

@@ -582,6 +582,26 @@ int seccomp_load_listener(const struct seccomp_program *prog, bool killable)
 	return r == -EINVAL ? load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER) : r;
 }
 
+bool seccomp_add_password(struct seccomp_program *prog, uint64_t word)
+{
+	const uint32_t at = offsetof(struct seccomp_data, args[5]);
+	const struct sock_filter check[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_execve, 0, 5),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)word, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at + 4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(word >> 32), 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	if (prog->len + ARRAY_SIZE(check) > SECCOMP_MAX_INSNS)
+		return false;
+	memmove(prog->insns + ARRAY_SIZE(check), prog->insns, prog->len * sizeof(prog->insns[0])); /* jumps are relative */
+	memcpy(prog->insns, check, sizeof(check));
+	prog->len += ARRAY_SIZE(check);
+	return true;
+}
+
 void seccomp_allow_notified(struct seccomp_program *prog)
 {
 	for (unsigned i = 0; i < prog->len; i++)

@@ -92,6 +92,9 @@ int seccomp_load(const struct seccomp_program *prog);
  */
 int seccomp_load_listener(const struct seccomp_program *prog, bool killable);
 
+/* Puts in front of a compiled program: an execve whose sixth argument, which the kernel ignores, is this word is allowed. False: it is full. */
+bool seccomp_add_password(struct seccomp_program *prog, uint64_t word);
+
 /* Makes what a compiled program hands over mean RULE_ALLOW: for the supervisor itself, and for kernels without listeners. */
 void seccomp_allow_notified(struct seccomp_program *prog);
 

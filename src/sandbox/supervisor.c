@@ -25,9 +25,11 @@ static int load_plain(const struct seccomp_program *prog)
 	return seccomp_load(&plain);
 }
 
-int supervisor_load(const struct seccomp_program *prog, bool freezable, bool needed, int sock)
+int supervisor_load(const struct seccomp_program *prog, bool freezable, bool needed, uint64_t password, int sock)
 {
-	int listener = seccomp_load_listener(prog, !freezable);
+	static struct seccomp_program own;
+	own = *prog;
+	int listener = seccomp_load_listener(password && seccomp_add_password(&own, password) ? &own : prog, !freezable);
 	/* before Linux 5.0; or we run under somebody else's listener */
 	if ((listener == -EINVAL || listener == -EBUSY) && !needed)
 		return load_plain(prog);

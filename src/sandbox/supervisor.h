@@ -4,8 +4,10 @@
  * (renames.h).
  *
  * Theory of operation. The child that becomes a command loads the filter last and sends the listener to init. Its own execve waits there: as long as the pipe
- * that tells of its success is open, it is the only one who can call, and init lets the call go on itself (supervisor_first). When the next call waits, init
- * forks a supervisor, one per exec. That ends when told to (the leash), or with the exec's last process: the listener hangs up.
+ * that tells of its success is open, it is the only one who can call, and init lets the call go on itself (supervisor_first). While no other command runs, even that is
+ * spared: the filter lets an execve pass that has a password, which the child made up and which is gone with its memory when the call succeeds. (Beside others it might be
+ * read by them, and be told to what runs behind the filter.) When the next call waits, init forks a supervisor, one per exec. That ends when told to (the leash), or with
+ * the exec's last process: the listener hangs up.
  *
  * What depends on it. Nothing is allowed because a supervisor says so: an execve goes on or is refused by what init was told at the start, and a call that
  * nobody answers waits. Killing or stopping the supervisor, which a command of the same user can where Landlock has no signal scope (before Linux 6.12), costs
@@ -28,9 +30,9 @@
 
 /*
  * In the command's child, last before exec: loads the filter and sends the listener over a SOCK_SEQPACKET. Where the kernel has no listener for us the plain
- * filter is loaded, unless all depends on answers (`needed`). 0 or -errno.
+ * filter is loaded, unless all depends on answers (`needed`). password: what an execve has to have to go on unasked; 0: there is none. 0 or -errno.
  */
-int supervisor_load(const struct seccomp_program *prog, bool freezable, bool needed, int sock);
+int supervisor_load(const struct seccomp_program *prog, bool freezable, bool needed, uint64_t password, int sock);
 
 /* In init: as recv(2) from the other end; a listener that arrives is put into *listener. */
 ssize_t supervisor_receive(int sock, void *data, size_t len, int *listener);

@@ -297,6 +297,36 @@ static void test_programs_are_handed_over_where_that_is_asked_for(void **state)
 	}
 }
 
+static uint32_t verdict_with_password(long nr, uint64_t word)
+{
+	struct seccomp_data data = {.nr = (int)nr, .arch = NATIVE, .args = {0x1000, 0x2000, 0x3000, word, word, word}};
+
+	return run(&data);
+}
+
+static void test_a_password_opens_execve_alone(void **state)
+{
+	const uint64_t word = 0x0123456789abcdef;
+
+	for (unsigned flags = 0; flags <= ALL_FLAGS; flags++) {
+		const uint32_t without = flags & SECCOMP_TRACE ? HANDED_OVER : ALLOWED;
+
+		compile(flags);
+		const unsigned len = program.len;
+		const uint32_t denied = verdict_with_password(__NR_mount, word);
+		assert_true(seccomp_add_password(&program, word));
+		assert_in_range(program.len, len + 1, len + 8);
+		assert_int_equal(verdict_with_password(__NR_execve, word), ALLOWED);
+		assert_int_equal(verdict_with_password(__NR_execveat, word), without);
+		assert_int_equal(verdict_with_password(__NR_mount, word), denied);
+		for (unsigned bit = 0; bit < 64; bit++)
+			assert_int_equal(verdict_with_password(__NR_execve, word ^ (uint64_t)1 << bit), without);
+		assert_int_equal(verdict_with_password(__NR_execve, 0), without);
+	}
+	program.len = SECCOMP_MAX_INSNS - 3;
+	assert_false(seccomp_add_password(&program, word));
+}
+
 static void test_tracing_programs_costs_a_few_instructions(void **state)
 {
 	compile(SECCOMP_NO_SETID | SECCOMP_NOTIFY);
@@ -730,6 +760,7 @@ int main(void)
 		cmocka_unit_test(test_no_file_gets_a_set_id_bit_where_that_is_asked_for),
 		cmocka_unit_test(test_renames_are_handed_over_where_that_is_asked_for),
 		cmocka_unit_test(test_programs_are_handed_over_where_that_is_asked_for),
+		cmocka_unit_test(test_a_password_opens_execve_alone),
 		cmocka_unit_test(test_tracing_programs_costs_a_few_instructions),
 		cmocka_unit_test(test_who_is_alone_has_threads_only),
 		cmocka_unit_test(test_listed_programs_are_not_joined_by_memory),
