@@ -290,9 +290,14 @@ static int add_rollback(const struct cordon_exec *e, struct audit *log, struct c
 }
 
 /* What is gone with its sandbox cannot be there after a loss of power when the record of it is not: writing it is enough, and the next sync takes it along. */
-static bool leaves_traces(const struct cordon_sandbox *s)
+static bool leaves_traces(const struct cordon_exec *e)
 {
-	return s->live || s->state.seed >= 0 || s->policy.mounts_write.count > 0 || s->policy.network.outbound.count > 0;
+	const struct cordon_sandbox *s = e->sandbox;
+	if (s->policy.mounts_write.count > 0 || s->policy.network.outbound.count > 0)
+		return true;
+	if (s->live) /* with --parallel nobody can tell whose changes they are */
+		return !e->tx.own || e->tx.layer[0] || e->tx.outcome == OUTCOME_ROLLED_BACK;
+	return s->state.seed >= 0 && (e->result.transaction.changes_total < 0 || e->changes.count > 0);
 }
 
 int events_exec_end(struct cordon_exec *e, struct cordon_error *err)
@@ -301,7 +306,7 @@ int events_exec_end(struct cordon_exec *e, struct cordon_error *err)
 		return 0;
 	e->recorded = false;
 	struct audit *log = log_of(e, err);
-	const bool sync = e->sandbox->policy.audit.sync != SYNC_SEAL && leaves_traces(e->sandbox);
+	const bool sync = e->sandbox->policy.audit.sync != SYNC_SEAL && leaves_traces(e);
 	if (e->unrecorded)
 		return err_set(err, CORDON_ERR_SYSTEM, "the command has run, but not all of what it started could be recorded");
 	if (!log || add_changes(e, log, err) < 0 || add_rollback(e, log, err) < 0 || add_end(e, log, err) < 0 ||

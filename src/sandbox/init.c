@@ -169,7 +169,8 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	snprintf(slot->cwd, sizeof(slot->cwd), "%s", s->cwd);
 	in->wants_spare = s->more;
 	in->tracks = s->tracked;
-	in->active++;
+	if (in->active++ == 0)
+		in->cpu_us = in->maxrss_kb = 0;
 	return 0;
 }
 
@@ -189,8 +190,7 @@ static void free_slot(struct init *in, struct running *e)
 	if (e->traces)
 		munmap(e->traces, sizeof(*e->traces));
 	*e = (struct running){0};
-	if (--in->active == 0)
-		in->cpu_us = in->maxrss_kb = 0;
+	in->active--;
 	init_spare_make(in);
 }
 
@@ -231,6 +231,7 @@ static void hear(struct running *e)
 		if (w.ended && !e->exited) {
 			e->exited = true;
 			e->status = w.status;
+			e->alone = w.alone;
 		}
 	}
 }
@@ -328,12 +329,11 @@ static void report_end(struct init *in, struct running *e)
 	free_slot(in, e);
 }
 
-static void finish(struct init *in, struct running *e)
+static void end_rest(struct init *in, struct running *e)
 {
 	struct rusage ru;
 	int status;
-	if (!in->childless) /* everybody inside descends from init: without a child it is alone */
-		kill_tree(in, e);
+	kill_tree(in, e);
 	if (e->reaper && !e->reaped && in->active > 1) {
 		kill(e->reaper, SIGKILL);
 		if (wait4(e->reaper, &status, __WALL, &ru) == e->reaper)
@@ -345,6 +345,13 @@ static void finish(struct init *in, struct running *e)
 			if (pid > 0)
 				reap(in, pid, status, &ru);
 	}
+}
+
+static void finish(struct init *in, struct running *e)
+{
+	/* everybody inside descends from init: without a child it is alone */
+	if (!in->childless && !e->alone)
+		end_rest(in, e);
 	e->end = (struct exited_msg){
 		.status = e->status,
 		.timed_out = e->timed_out,

@@ -21,6 +21,7 @@ struct running {
 	uint64_t started_us, deadline_us;
 	bool exited, timed_out, cancelled;
 	bool reaped; /* the reaper is gone */
+	bool alone;  /* … or as good as that: nobody is below it */
 	int status;
 	pid_t reaper;               /* tracked execs: whose child the command is; 0: ours */
 	int words;                  /* the reaper's pipe; -1: none */

@@ -20,6 +20,14 @@
 #define MAX_PROCESSES 65536
 #define MAX_PASSES 1000
 
+static bool is_alone(void)
+{
+	pid_t pid;
+	while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
+		;
+	return pid < 0 && errno == ECHILD;
+}
+
 _Noreturn static void collect(int pipe, pid_t main_pid)
 {
 	const struct reaper_word begun = {.pid = main_pid};
@@ -32,7 +40,7 @@ _Noreturn static void collect(int pipe, pid_t main_pid)
 			_exit(0); /* nobody left */
 		if (pid != main_pid || (!WIFEXITED(status) && !WIFSIGNALED(status)))
 			continue;
-		const struct reaper_word ended = {.pid = main_pid, .ended = 1, .status = status};
+		const struct reaper_word ended = {.pid = main_pid, .ended = 1, .status = status, .alone = is_alone()};
 		if (write(pipe, &ended, sizeof(ended)) < 0)
 			_exit(1);
 	}

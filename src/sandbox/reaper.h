@@ -15,6 +15,7 @@
 struct reaper_word {
 	pid_t pid;
 	int ended, status;
+	int alone; /* … and nobody else is left: the reaper ends by itself, at once */
 };
 
 /* In a new child of init: forks the main process and returns there; the caller itself stays here for the rest of its life. */
