@@ -206,7 +206,12 @@ _Noreturn void command_become(struct command *l)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (l->unobserved && getrandom(&password, sizeof(password), GRND_NONBLOCK) != sizeof(password))
 		password = 0;
-	if (c->seccomp && (r = supervisor_load(c->seccomp, c->flags & SPEC_LIVE, c->flags & SPEC_NO_SUBPROCESS, password, l->report)) < 0)
+	const struct supervisor_filter filter = {.program = c->seccomp,
+	                                         .password = password,
+	                                         .exits = l->channel >= 0,
+	                                         .freezable = c->flags & SPEC_LIVE,
+	                                         .needed = c->flags & SPEC_NO_SUBPROCESS};
+	if (c->seccomp && (r = supervisor_load(&filter, l->report)) < 0)
 		fail(l, STAGE_SECCOMP, r);
 	enum stage stage;
 	if (!l->spec && ((r = child_receive(l, &stage)) < 0))

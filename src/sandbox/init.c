@@ -143,6 +143,7 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 		return -1;
 	}
 	l.channel = channel;
+	init_leave_wait(in);
 	uint64_t started = now_us();
 	struct spare child;
 	if (!init_spare_use(in, s, msg, &child)) {
@@ -163,6 +164,7 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	                         .terminal = steal_fd(&master),
 	                         .listener = -1,
 	                         .leash = -1,
+	                         .tells_end = s->parked,
 	                         .rules = fcntl(in->config->landlock_fd, F_DUPFD_CLOEXEC, 0)};
 	slot->deadline_us = s->timeout_ms ? started + s->timeout_ms * 1000 : UINT64_MAX;
 	snprintf(slot->name, sizeof(slot->name), "%s", s->argv.items[0]);
@@ -204,10 +206,11 @@ bool init_started(struct init *in, struct running *e)
 		struct cordon_error err = {0};
 		command_failed(&f, e->name, e->cwd, &err);
 		report_error(e->sock, &err);
-		if (e->reaper)
-			kill(e->reaper, SIGKILL);
-		if (!e->exited || e->reaper)
-			waitpid(e->reaper ? e->reaper : e->pid, NULL, 0);
+		const pid_t child = e->reaper ? e->reaper : e->pid;
+		if (!e->exited || e->reaper) {
+			kill(child, SIGKILL); /* its exit may have to wait for our answer */
+			waitpid(child, NULL, 0);
+		}
 		free_slot(in, e);
 		return false;
 	}
@@ -245,6 +248,8 @@ static void reap(struct init *in, pid_t pid, int status, const struct rusage *ru
 	in->maxrss_kb = MAX(in->maxrss_kb, (uint64_t)ru->ru_maxrss);
 	if (in->spare.pid == pid)
 		init_spare_died(in);
+	if (in->leaving == pid)
+		in->leaving = 0;
 	for (size_t i = 0; i < MAX_EXECS; i++) {
 		struct running *e = &in->execs[i];
 		if (e->supervisor == pid)
@@ -347,7 +352,7 @@ static void end_rest(struct init *in, struct running *e)
 	}
 }
 
-static void finish(struct init *in, struct running *e)
+void init_finish(struct init *in, struct running *e)
 {
 	/* everybody inside descends from init: without a child it is alone */
 	if (!in->childless && !e->alone)
@@ -370,7 +375,7 @@ static void finish(struct init *in, struct running *e)
 static void ended(struct init *in, struct running *e)
 {
 	if (!e->supervisor) {
-		finish(in, e);
+		init_finish(in, e);
 	} else if (!e->closing_us) {
 		e->closing_us = now_us() + CLOSING_US;
 		cleanup_fd(&e->leash);
@@ -588,7 +593,7 @@ _Noreturn void init_run(struct init_config *config)
 	static struct init in; /* one per process; keeps the stack small */
 	sigset_t set;
 	in.config = config;
-	in.rename_lock = in.door = -1;
+	in.rename_lock = in.door = in.loadavg = -1;
 	sigfillset(&set);
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	sigemptyset(&set);

@@ -3,6 +3,7 @@
 #ifndef CORDON_SANDBOX_INIT_PARTS_H
 #define CORDON_SANDBOX_INIT_PARTS_H
 
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -42,6 +43,8 @@ struct running {
 	struct buf code;            /* names of its files (inbox.h) */
 	int channel;                /* to a parked interpreter (init_parked.c); -1: it is none, or no more */
 	bool parked;                /* … which has said that it waits */
+	bool tells_end;             /* its exit_group is handed over (init_leave.c) */
+	uint64_t newest;            /* the last process or thread that was made before it was told what to run; 0: not known */
 	bool cwd_checked;           /* the usual working directory can be entered */
 };
 
@@ -63,6 +66,8 @@ struct init {
 	int signals;                /* signalfd for SIGCHLD */
 	int rename_lock;            /* for the supervisors of renames, -1: not made yet */
 	int door;                   /* to the broker (init_door.c), -1: none */
+	int loadavg;                /* /proc/loadavg, -1: not opened yet */
+	pid_t leaving;              /* a command that was reported as ended, and whose memory is still being freed; 0: none */
 	bool childless;             /* when it was looked last, before anything was ended; to be read there only */
 	bool wants_spare;           /* another command is likely */
 	bool tracks;                /* … and of this kind */
@@ -88,6 +93,16 @@ void init_parked(struct init *in, struct running *e);
 void init_parked_close(struct running *e);
 /* WIRE_GO: files and message are passed on, and its time begins now. 1: it runs; 0: it is dead, or as good as that; -1: the request was wrong. */
 int init_go(struct init *in, struct running *e, const struct wire_msg *msg, uint64_t now, struct cordon_error *err);
+
+/* Its time begins. */
+void init_leave_begin(struct init *in, struct running *e);
+/* A call waits: if it is exit_group it is answered, and the exec may be over with it. False: it is another one. */
+bool init_leave(struct init *in, struct running *e, const struct seccomp_notif *n);
+/* The last one, if there is one, is gone for good. */
+void init_leave_wait(struct init *in);
+
+/* The exec is over, by e->status. */
+void init_finish(struct init *in, struct running *e);
 
 /* The pipe has something: the end of file (it runs) or why not. False if the exec is gone. */
 bool init_started(struct init *in, struct running *e);

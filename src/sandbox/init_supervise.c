@@ -13,13 +13,15 @@
 #include "base/util.h"
 #include "sandbox/command.h"
 #include "sandbox/confine.h"
+#include "sandbox/execs.h"
 #include "sandbox/init_parts.h"
+#include "sandbox/notify.h"
 #include "sandbox/supervisor.h"
 
 #define MAX_SUPERVISORS 3 /* of one exec, if the command kills them */
 
 /* The command's user and limits, and the right to read its memory. */
-_Noreturn static void supervisor_main(const struct init *in, const struct running *e, int leash)
+_Noreturn static void supervisor_main(const struct init *in, const struct running *e, const struct seccomp_notif *first, int leash)
 {
 	const struct init_config *c = in->config;
 	/* no limit of its own on memory: it is our code, which needs little; the watcher counts it with the rest */
@@ -36,6 +38,7 @@ _Noreturn static void supervisor_main(const struct init *in, const struct runnin
 		.distrust = e->supervisors > 0,
 		.listed = c->flags & SPEC_LISTED,
 		.alone = c->flags & SPEC_NO_SUBPROCESS,
+		.first = first,
 	};
 	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || command_user(c) < 0 || confine_capabilities(1ull << CAP_SYS_PTRACE) < 0 ||
 	    confine_rlimits(&limits) < 0)
@@ -44,7 +47,7 @@ _Noreturn static void supervisor_main(const struct init *in, const struct runnin
 }
 
 /* The pid, or -1: there can be none. */
-static pid_t fork_supervisor(struct init *in, struct running *e)
+static pid_t fork_supervisor(struct init *in, struct running *e, const struct seccomp_notif *first)
 {
 	const bool confinable = e->rules >= 0 || in->config->landlock_fd < 0;
 	int leash[2];
@@ -56,10 +59,12 @@ static pid_t fork_supervisor(struct init *in, struct running *e)
 	}
 	if (!confinable || !e->traces || e->supervisors == MAX_SUPERVISORS || pipe2(leash, O_CLOEXEC) < 0)
 		return -1;
+	if (first && execs_is_call(first->data.nr))
+		e->traces->answering = first->id; /* should the supervisor not get to it, the next one does */
 	madvise(e->traces, sizeof(*e->traces), MADV_DOFORK);
 	pid_t pid = fork();
 	if (pid == 0)
-		supervisor_main(in, e, leash[0]);
+		supervisor_main(in, e, first, leash[0]);
 	madvise(e->traces, sizeof(*e->traces), MADV_DONTFORK); /* nobody else has to have it */
 	close(leash[0]);
 	cleanup_fd(&e->leash);
@@ -87,9 +92,16 @@ void init_supervise(struct init *in, struct running *e, short revents)
 	}
 	if (e->starting >= 0 && !init_started(in, e))
 		return;
-	pid_t pid = fork_supervisor(in, e);
+	union notification n;
+	const struct seccomp_notif *first = NULL;
+	if (e->tells_end) {
+		if (!notify_receive(e->listener, &n) || init_leave(in, e, &n.n))
+			return;
+		first = &n.n;
+	}
+	pid_t pid = fork_supervisor(in, e, first);
 	if (pid < 0) {
-		e->lost += supervisor_decline(e->listener, in->config->flags & SPEC_NO_SUBPROCESS);
+		e->lost += supervisor_decline(e->listener, first, in->config->flags & SPEC_NO_SUBPROCESS);
 		return;
 	}
 	e->supervisor = pid;

@@ -577,9 +577,18 @@ int seccomp_load(const struct seccomp_program *prog)
 
 int seccomp_load_listener(const struct seccomp_program *prog, bool killable)
 {
-	int r = killable ? load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) : -EINVAL;
+	return load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER | (killable ? SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV : 0));
+}
 
-	return r == -EINVAL ? load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER) : r;
+/* Jumps are relative: what stands in front changes none. */
+static bool put_in_front(struct seccomp_program *prog, const struct sock_filter *check, size_t count)
+{
+	if (prog->len + count > SECCOMP_MAX_INSNS)
+		return false;
+	memmove(prog->insns + count, prog->insns, prog->len * sizeof(prog->insns[0]));
+	memcpy(prog->insns, check, count * sizeof(check[0]));
+	prog->len += (unsigned short)count;
+	return true;
 }
 
 bool seccomp_add_password(struct seccomp_program *prog, uint64_t word)
@@ -594,12 +603,17 @@ bool seccomp_add_password(struct seccomp_program *prog, uint64_t word)
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(word >> 32), 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	if (prog->len + ARRAY_SIZE(check) > SECCOMP_MAX_INSNS)
-		return false;
-	memmove(prog->insns + ARRAY_SIZE(check), prog->insns, prog->len * sizeof(prog->insns[0])); /* jumps are relative */
-	memcpy(prog->insns, check, sizeof(check));
-	prog->len += ARRAY_SIZE(check);
-	return true;
+	return put_in_front(prog, check, ARRAY_SIZE(check));
+}
+
+bool seccomp_add_handover(struct seccomp_program *prog, unsigned nr)
+{
+	const struct sock_filter check[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+	};
+	return put_in_front(prog, check, ARRAY_SIZE(check));
 }
 
 void seccomp_allow_notified(struct seccomp_program *prog)

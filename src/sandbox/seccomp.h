@@ -86,14 +86,15 @@ int seccomp_compile(unsigned flags, struct seccomp_program *out, struct cordon_e
 int seccomp_load(const struct seccomp_program *prog);
 
 /*
- * The same for a program compiled with SECCOMP_NOTIFY or SECCOMP_TRACE: returns the listener (O_CLOEXEC) or -errno. Callers wait
- * interruptibly for their answer; killable: once it was received, only SIGKILL interrupts (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, where the
- * kernel has it), and who waits so cannot be frozen once the answering process is.
+ * The same for a program that hands calls over: returns the listener (O_CLOEXEC) or -errno. Callers wait interruptibly for their answer; killable: once it was received, only
+ * SIGKILL interrupts (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV; -EINVAL before Linux 5.19), and who waits so cannot be frozen once the answering process is.
  */
 int seccomp_load_listener(const struct seccomp_program *prog, bool killable);
 
 /* Puts in front of a compiled program: an execve whose sixth argument, which the kernel ignores, is this word is allowed. False: it is full. */
 bool seccomp_add_password(struct seccomp_program *prog, uint64_t word);
+/* The same: this call is handed over, whatever the table says. */
+bool seccomp_add_handover(struct seccomp_program *prog, unsigned nr);
 
 /* Makes what a compiled program hands over mean RULE_ALLOW: for the supervisor itself, and for kernels without listeners. */
 void seccomp_allow_notified(struct seccomp_program *prog);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -25,14 +26,27 @@ static int load_plain(const struct seccomp_program *prog)
 	return seccomp_load(&plain);
 }
 
-int supervisor_load(const struct seccomp_program *prog, bool freezable, bool needed, uint64_t password, int sock)
+static int load_listener(const struct supervisor_filter *f)
 {
-	static struct seccomp_program own;
-	own = *prog;
-	int listener = seccomp_load_listener(password && seccomp_add_password(&own, password) ? &own : prog, !freezable);
+	static struct seccomp_program own, telling;
+	own = *f->program;
+	if (f->password)
+		seccomp_add_password(&own, f->password); /* without it, it is asked about */
+	telling = own;
+	int listener = -EINVAL;
+	if (f->exits && !f->freezable && seccomp_add_handover(&telling, SYS_exit_group))
+		listener = seccomp_load_listener(&telling, true);
+	if (listener == -EINVAL && !f->freezable)
+		listener = seccomp_load_listener(&own, true);
+	return listener == -EINVAL ? seccomp_load_listener(&own, false) : listener;
+}
+
+int supervisor_load(const struct supervisor_filter *f, int sock)
+{
+	int listener = load_listener(f);
 	/* before Linux 5.0; or we run under somebody else's listener */
-	if ((listener == -EINVAL || listener == -EBUSY) && !needed)
-		return load_plain(prog);
+	if ((listener == -EINVAL || listener == -EBUSY) && !f->needed)
+		return load_plain(f->program);
 	if (listener < 0)
 		return listener;
 	int r = descriptor_send(sock, listener);
@@ -60,16 +74,17 @@ void supervisor_first(int listener)
 		notify_go_on(listener, n.n.id);
 }
 
-bool supervisor_decline(int listener, bool alone)
+bool supervisor_decline(int listener, const struct seccomp_notif *n, bool alone)
 {
-	union notification n;
-	if (!notify_receive(listener, &n))
+	union notification received;
+	if (!n && !notify_receive(listener, &received))
 		return false;
-	const bool ours = execs_is_call(n.n.data.nr);
+	n = n ? n : &received.n;
+	const bool ours = execs_is_call(n->data.nr);
 	if (ours && alone)
-		notify_answer(listener, n.n.id, EPERM);
+		notify_answer(listener, n->id, EPERM);
 	else
-		notify_go_on(listener, n.n.id);
+		notify_go_on(listener, n->id);
 	return ours;
 }
 
@@ -82,17 +97,21 @@ struct supervisor {
 	bool hung_up; /* nobody is left who could call */
 };
 
-static void handle(struct supervisor *s)
+static void handle(struct supervisor *s, const struct seccomp_notif *n)
+{
+	if (execs_is_call(n->data.nr))
+		execs_handle(s->execs, n);
+	else if (s->renames && n->data.nr != SYS_exit_group)
+		renames_handle(s->renames, n);
+	else
+		notify_go_on(s->config.listener, n->id);
+}
+
+static void handle_next(struct supervisor *s)
 {
 	union notification n;
-	if (!notify_receive(s->config.listener, &n))
-		return; /* its caller was killed */
-	if (execs_is_call(n.n.data.nr))
-		execs_handle(s->execs, &n.n);
-	else if (s->renames)
-		renames_handle(s->renames, &n.n);
-	else
-		notify_go_on(s->config.listener, n.n.id);
+	if (notify_receive(s->config.listener, &n)) /* or its caller was killed */
+		handle(s, &n.n);
 }
 
 /* The exec is over, or its last process is. What still runs is in the table, for init to send. */
@@ -133,7 +152,7 @@ static void turn(struct supervisor *s)
 		execs_send(s->execs);
 	renames_turn(s->renames, p + WORKERS, workers);
 	if (p[LISTENER].revents & POLLIN)
-		handle(s);
+		handle_next(s);
 	else if (p[LISTENER].revents)
 		s->hung_up = true;
 }
@@ -161,9 +180,13 @@ _Noreturn void supervisor_run(const struct supervisor_config *config)
 		_exit(1);
 	if (config->renames)
 		s.renames = renames_begin(config->listener, config->landlock_fd, config->lock, config->distrust);
+	if (config->first)
+		config->traces->answering = 0; /* by us, not by one before us */
 	s.execs = execs_begin(&execs);
 	if (!s.execs)
 		_exit(1);
+	if (config->first)
+		handle(&s, config->first);
 	for (;;)
 		turn(&s);
 }

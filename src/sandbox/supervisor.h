@@ -21,6 +21,7 @@
 #ifndef CORDON_SANDBOX_SUPERVISOR_H
 #define CORDON_SANDBOX_SUPERVISOR_H
 
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -28,11 +29,16 @@
 #include "sandbox/seccomp.h"
 #include "sandbox/trace.h"
 
-/*
- * In the command's child, last before exec: loads the filter and sends the listener over a SOCK_SEQPACKET. Where the kernel has no listener for us the plain
- * filter is loaded, unless all depends on answers (`needed`). password: what an execve has to have to go on unasked; 0: there is none. 0 or -errno.
- */
-int supervisor_load(const struct seccomp_program *prog, bool freezable, bool needed, uint64_t password, int sock);
+/* What a command's child loads last before exec. */
+struct supervisor_filter {
+	const struct seccomp_program *program;
+	uint64_t password; /* what an execve has to have to go on unasked; 0: there is none */
+	bool exits;        /* exit_group is handed over as well (init_leave.c), where only SIGKILL interrupts the wait for an answer */
+	bool freezable;    /* it may be frozen, so it must not wait like that */
+	bool needed;       /* all depends on answers: without a listener there is no command */
+};
+/* Loads it and sends the listener over a SOCK_SEQPACKET. Where the kernel has no listener for us the plain filter is loaded. 0 or -errno. */
+int supervisor_load(const struct supervisor_filter *f, int sock);
 
 /* In init: as recv(2) from the other end; a listener that arrives is put into *listener. */
 ssize_t supervisor_receive(int sock, void *data, size_t len, int *listener);
@@ -40,8 +46,11 @@ ssize_t supervisor_receive(int sock, void *data, size_t len, int *listener);
 /* In init, after POLLIN: the command's own first execve goes on. */
 void supervisor_first(int listener);
 
-/* In init, after POLLIN, when there can be no supervisor: the call that waits goes on; with `alone`, what execs.h is for is refused. True if it was such a call. */
-bool supervisor_decline(int listener, bool alone);
+/*
+ * In init, when there can be no supervisor: the call that waits goes on; with `alone`, what execs.h is for is refused. n: that call; NULL: it was not received yet, but POLLIN
+ * has told of it. True if it was one of execs.h.
+ */
+bool supervisor_decline(int listener, const struct seccomp_notif *n, bool alone);
 
 struct supervisor_config {
 	int listener;
@@ -54,6 +63,7 @@ struct supervisor_config {
 	bool renames;  /* renames are handed over as well */
 	bool distrust; /* an earlier one was killed */
 	bool listed, alone;
+	const struct seccomp_notif *first; /* that was received already; NULL: none */
 };
 
 /* In a child of init that has the command's user and limits, and CAP_SYS_PTRACE. */

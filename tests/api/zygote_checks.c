@@ -189,6 +189,28 @@ static void check_preload(void)
 	cordon_sandbox_destroy(s);
 }
 
+/* Its end is told before its memory is free (sandbox/init_leave.c). Who comes next finds nothing of it all the same, and who is left is ended with it. */
+static void check_end(void)
+{
+	static const char holds[] = "import fcntl\nlock = open('/tmp/lock', 'w')\nfcntl.flock(lock, fcntl.LOCK_EX)\n"
+				    "memory = b'x' * (200 << 20)\nimport os\nos._exit(5)\n";
+	static const char forks[] = "import os, time\nif os.fork() == 0:\n    os.close(1)\n    time.sleep(1000)\nprint('ran')\n";
+	struct cordon_sandbox *s = create(policy);
+	park(s, NULL);
+	struct made m = run_text(s, holds, &(struct how){0});
+	struct ended e = run_line(s, "flock -n /tmp/lock echo free");
+	check(m.warm && prints_text(&m, 5, "") && strcmp(e.out, "free\n") == 0, "the next command finds it gone");
+	cordon_exec_free(m.exec);
+	cordon_sandbox_destroy(s);
+	s = create(policy);
+	park(s, NULL);
+	m = run_text(s, forks, &(struct how){0});
+	e = run_line(s, "pgrep -c python3");
+	check(m.warm && prints_text(&m, 0, "ran\n") && strcmp(e.out, "0\n") == 0, "and what it has started");
+	cordon_exec_free(m.exec);
+	cordon_sandbox_destroy(s);
+}
+
 void check_all(void)
 {
 	check_order();
@@ -198,5 +220,6 @@ void check_all(void)
 	check_missing();
 	check_parallel();
 	check_preload();
+	check_end();
 	check(true, "the program came to its end");
 }

@@ -327,6 +327,18 @@ static void test_a_password_opens_execve_alone(void **state)
 	assert_false(seccomp_add_password(&program, word));
 }
 
+static void test_any_call_can_be_handed_over(void **state)
+{
+	compile(SECCOMP_TRACE);
+	assert_int_equal(verdict(__NR_exit_group, 0, 0, 0), ALLOWED);
+	assert_true(seccomp_add_handover(&program, __NR_exit_group));
+	assert_int_equal(verdict(__NR_exit_group, 0, 0, 0), HANDED_OVER);
+	assert_int_equal(verdict(__NR_exit, 0, 0, 0), ALLOWED);
+	assert_int_equal(verdict(__NR_mount, 0, 0, 0), FAILS(EPERM));
+	program.len = SECCOMP_MAX_INSNS - 2;
+	assert_false(seccomp_add_handover(&program, __NR_exit_group));
+}
+
 static void test_tracing_programs_costs_a_few_instructions(void **state)
 {
 	compile(SECCOMP_NO_SETID | SECCOMP_NOTIFY);
@@ -761,6 +773,7 @@ int main(void)
 		cmocka_unit_test(test_renames_are_handed_over_where_that_is_asked_for),
 		cmocka_unit_test(test_programs_are_handed_over_where_that_is_asked_for),
 		cmocka_unit_test(test_a_password_opens_execve_alone),
+		cmocka_unit_test(test_any_call_can_be_handed_over),
 		cmocka_unit_test(test_tracing_programs_costs_a_few_instructions),
 		cmocka_unit_test(test_who_is_alone_has_threads_only),
 		cmocka_unit_test(test_listed_programs_are_not_joined_by_memory),
