@@ -16,7 +16,8 @@
 #include "cordon.h"
 
 #define BURST 100
-#define BURST_PARKED 16
+#define BURST_PARKED 64 /* what a pool holds at most, unless it is told otherwise */
+#define BURST_FEW 16
 #define RATE_PARKED 32
 #define RATE_MOST 3000 /* sandboxes in one trial */
 
@@ -200,7 +201,7 @@ static int library_burst(struct bench *b, struct bench_row *r, double *value, st
 	struct crowd c = {.row = r, .burst = true, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 	(void)b;
-	if (bench_library_open(&c.library, BURST_PARKED, NULL, NULL, err) < 0)
+	if (bench_library_open(&c.library, r->context ? BURST_FEW : BURST_PARKED, NULL, NULL, err) < 0)
 		return -1;
 	pthread_barrier_init(&c.gate, NULL, BURST);
 	size_t before = r->count;
@@ -219,7 +220,7 @@ static int library_rate(struct bench *b, struct bench_row *r, double *value, str
 {
 	struct crowd c = {.row = r, .most = RATE_MOST, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-	if (bench_library_open(&c.library, r->context ? 0 : RATE_PARKED, NULL, NULL, err) < 0)
+	if (bench_library_open(&c.library, RATE_PARKED, NULL, NULL, err) < 0)
 		return -1;
 	double begin = bench_now_ms();
 	c.until = begin + window_ms(b);
@@ -231,7 +232,8 @@ static int library_rate(struct bench *b, struct bench_row *r, double *value, str
 
 /* ---- the measurements ----------------------------------------------------------------------------------------------------------- */
 
-static int crowds(struct bench *b, struct bench_section *s,
+/* few: what a second row is, with fewer sandboxes in its pool; NULL: there is none. */
+static int crowds(struct bench *b, struct bench_section *s, const char *few,
                   int (*library)(struct bench *, struct bench_row *, double *, struct cordon_error *),
                   int (*program)(struct bench *, struct bench_row *, double *, struct cordon_error *))
 {
@@ -239,6 +241,11 @@ static int crowds(struct bench *b, struct bench_section *s,
 
 	if (r)
 		r->once = library;
+	r = few && bench_wanted(b, "cordon-few", false) ? bench_row_add(s, "cordon-few", few) : NULL;
+	if (r) {
+		r->once = library;
+		r->context = r; /* not NULL */
+	}
 	size_t first = s->count;
 	bench_add_candidates(b, s, payload, BENCH_NO_CORDON);
 	for (size_t i = first; i < s->count; i++)
@@ -252,14 +259,15 @@ int bench_rate(struct bench *b, struct bench_section *s, struct cordon_error *er
 	(void)err;
 	snprintf(s->note, sizeof(s->note), "Trials of %.1f s, or %d sandboxes, with %ld at a time, each until everything was gone.",
 	         window_ms(b) / 1e3, RATE_MOST, b->cpus * 2);
-	return crowds(b, s, library_rate, program_rate);
+	return crowds(b, s, NULL, library_rate, program_rate);
 }
 
 int bench_burst(struct bench *b, struct bench_section *s, struct cordon_error *err)
 {
 	(void)err;
-	snprintf(s->note, sizeof(s->note),
-	         "%d requests at the same moment, with %d sandboxes parked; the figures are those of single requests.", BURST,
-	         BURST_PARKED);
-	return crowds(b, s, library_burst, program_burst);
+	snprintf(
+		s->note, sizeof(s->note),
+		"%d requests at the same moment, with %d sandboxes parked (a pool's default limit), or %d; the figures are those of single requests.",
+		BURST, BURST_PARKED, BURST_FEW);
+	return crowds(b, s, "the same with 16 parked", library_burst, program_burst);
 }
