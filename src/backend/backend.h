@@ -60,7 +60,7 @@ struct backend {
 	/* Stops everything inside for a moment, or lets it go on. */
 	int (*freeze)(struct cordon *ctx, struct backend_sandbox *s, bool frozen, struct cordon_error *err);
 	int (*ready)(struct backend_sandbox *s, struct cordon_error *err);
-	/* One that was made ahead is put to use. Does not wait. */
+	/* One that was made ahead is put to use: a command runs in it. Does not wait. */
 	int (*unpark)(struct cordon *ctx, struct backend_sandbox *s, struct cordon_error *err);
 	int (*exec)(struct backend_sandbox *s, const struct backend_exec *e, struct cordon_error *err);
 	/* Gives init the socket by which the broker asks for sockets (sandbox/init_door.c), in place of an earlier one. Does not wait. */

@@ -55,6 +55,9 @@ int image_find(const char *home, const char *name, struct image *out, struct cor
 /* The directory that holds the layers, for a mount: layer i is at "DIGEST/tree" below it. */
 int image_layers_dir(const char *home, char *path, size_t size);
 
+/* The file that says what a name stands for now: it is another one after each change. */
+int image_name_file(const char *home, const char *name, char *path, size_t size);
+
 /* Those who use an image hold it, so that `image rm` cannot take its layers away: a shared lock on a file of each; the descriptor lets go when it is closed. */
 int image_hold(const char *home, const struct image *i, struct cordon_error *err);
 

@@ -56,9 +56,24 @@ int new_layer_count(struct new_layer *l, struct cordon_error *err)
 	if (l->totals->entries >= l->totals->limits->entries)
 		return err_set(err, CORDON_ERR_INPUT, "the image has more than %llu files and directories",
 		               (unsigned long long)l->totals->limits->entries);
+	if (new_layer_room(l) < NEW_LAYER_ENTRY)
+		return new_layer_full(l, err);
 	l->totals->entries++;
 	l->entries++;
 	return 0;
+}
+
+uint64_t new_layer_room(const struct new_layer *l)
+{
+	const struct new_layer_totals *t = l->totals;
+	const uint64_t taken = t->bytes + t->entries * NEW_LAYER_ENTRY;
+	return t->limits->bytes - MIN(taken, t->limits->bytes);
+}
+
+int new_layer_full(const struct new_layer *l, struct cordon_error *err)
+{
+	return err_set(err, CORDON_ERR_INPUT, "the image is larger than the %llu bytes that there is room for",
+	               (unsigned long long)l->totals->limits->bytes);
 }
 
 int new_layer_remove(int dir, const char *base, const char *path, struct cordon_error *err)

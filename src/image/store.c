@@ -144,14 +144,24 @@ int image_store_lock(const struct image_store *s, struct cordon_error *err)
 	return steal_fd(&fd);
 }
 
-int image_layers_dir(const char *home, char *path, size_t size)
+static int name_below(char *path, size_t size, const char *home, const char *part, const char *name)
 {
-	int n = snprintf(path, size, "%s/images/layers", home);
+	int n = snprintf(path, size, "%s/images/%s%s", home, part, name);
 	if (n < 0 || (size_t)n >= size) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
 	return 0;
+}
+
+int image_layers_dir(const char *home, char *path, size_t size)
+{
+	return name_below(path, size, home, "layers", "");
+}
+
+int image_name_file(const char *home, const char *name, char *path, size_t size)
+{
+	return name_below(path, size, home, "names/", name);
 }
 
 /* ---- names -------------------------------------------------------------------------------------------------------------------- */

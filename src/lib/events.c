@@ -11,6 +11,7 @@
 
 #include "base/sha256.h"
 #include "base/util.h"
+#include "lib/broker.h"
 #include "policy/match.h"
 #include "sandbox/trace.h"
 
@@ -293,7 +294,7 @@ static int add_rollback(const struct cordon_exec *e, struct audit *log, struct c
 static bool leaves_traces(const struct cordon_exec *e)
 {
 	const struct cordon_sandbox *s = e->sandbox;
-	if (s->policy.mounts_write.count > 0 || s->policy.network.outbound.count > 0)
+	if (s->policy.mounts_write.count > 0 || broker_needed(&s->policy))
 		return true;
 	if (s->live) /* with --parallel nobody can tell whose changes they are */
 		return !e->tx.own || e->tx.layer[0] || e->tx.outcome == OUTCOME_ROLLED_BACK;

@@ -28,6 +28,7 @@ struct cordon_sandbox {
 	struct cordon_exec *alone; /* the exec that has its transaction now */
 	_Atomic(struct egress *)
 		egress; /* its broker (lib/egress.h); NULL: there was none so far. Not by the lock: whoever ends a sandbox may have that */
+	atomic_bool resting;             /* it comes from the pool, and nobody was told yet that it is used (backend.unpark) */
 	atomic_uint execs;               /* that were started in it */
 	_Atomic(struct zygote *) zygote; /* an interpreter that waits in it (lib/zygote.h); NULL: none */
 	atomic_bool code_taken;          /* an exec has its code right in CODE_DIR */

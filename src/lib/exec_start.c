@@ -258,6 +258,8 @@ int exec_launch(struct cordon_exec *e, const struct cordon_exec_options *o, cons
 	strlist_free(&env);
 	if (r < 0 || watch(e, e->sock, err) < 0)
 		return -1;
+	if (atomic_exchange(&e->sandbox->resting, false) && e->sandbox->backend->unpark(e->sandbox->ctx, &e->sandbox->state, err) < 0)
+		return -1;
 	e->running = true;
 	exec_prepare_end(e);
 	if (watch(e, e->out.fd, err) < 0)

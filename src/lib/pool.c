@@ -120,7 +120,7 @@ struct parked pool_remove(struct pool *p, struct kind *k, unsigned i)
 /* The oldest that is fit for use; those that are not go. Those to be ended without the lock are put into `bad`. */
 static struct cordon_sandbox *take_one(struct pool *p, struct kind *k, struct cordon_sandbox **bad, unsigned room, unsigned *bad_count)
 {
-	const struct pool_stamp now = k->count ? pool_stamp_now(k) : (struct pool_stamp){0};
+	const struct pool_stamp now = k->count ? pool_stamp_now(p->ctx, k) : (struct pool_stamp){0};
 	while (k->count && *bad_count < room) {
 		struct parked one = pool_remove(p, k, 0);
 		if (one.stamp.sum == now.sum && pool_lives(&one))
@@ -137,7 +137,7 @@ static void wait_for_one(struct pool *p, struct kind *k)
 	if (pool_start_thread(p, NULL) < 0)
 		return;
 	const unsigned failures = k->failures;
-	if (p->expected && zygote_possible(p->expected) && !k->language)
+	if (p->expected && zygote_possible(p->expected) && !k->language && pool_may_wait(&k->options))
 		k->language = strdup(p->expected);
 	k->waiting++;
 	pthread_cond_signal(&p->wake);
@@ -181,7 +181,7 @@ void pool_learn(struct pool *p, const struct cordon_sandbox *s, const char *lang
 		return;
 	pthread_mutex_lock(&p->lock);
 	for (unsigned i = 0; i < p->kind_count; i++)
-		if (p->kinds[i]->id == s->kind && !p->kinds[i]->language)
+		if (p->kinds[i]->id == s->kind && !p->kinds[i]->language && pool_may_wait(&p->kinds[i]->options))
 			p->kinds[i]->language = strdup(language);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -198,6 +198,10 @@ int pool_warm(struct pool *p, const struct cordon_policy *policy, const struct c
 	if (!pool_can(policy, o))
 		return err_set(err, CORDON_ERR_INPUT,
 		               "sandboxes with files of their own, secrets, or hidden files in a workspace cannot be parked");
+	if (language && !pool_may_wait(o))
+		return err_set(
+			err, CORDON_ERR_INPUT,
+			"no interpreter waits where there is a workspace or a mount: code that lies there would run as it starts, before anybody asks for it");
 	int r = 0;
 	pthread_mutex_lock(&p->lock);
 	struct kind *k = count <= p->max ? find_kind(p, policy, o) : NULL;

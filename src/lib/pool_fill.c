@@ -185,15 +185,14 @@ static void await_zygote(struct cordon_sandbox *s)
 static void start_zygote(struct pool *p, const struct kind *k, const char *language, struct cordon_sandbox *s)
 {
 	_cleanup_image_ struct image image = {0};
-	const bool named = k->options.image && strcmp(k->options.image, "host") != 0;
-	const bool known = named && image_find(p->ctx->home, k->options.image, &image, NULL) == 0;
+	const bool known = pool_image(k) && image_find(p->ctx->home, pool_image(k), &image, NULL) == 0;
 	zygote_park(s, language, known ? &image.preload : NULL, NULL);
 }
 
 static unsigned make_some(struct pool *p, const struct kind *k, const char *language, struct parked made[BATCH], unsigned count,
                           struct cordon_error *failed)
 {
-	const struct pool_stamp stamp = pool_stamp_now(k); /* before: what changes meanwhile is seen */
+	const struct pool_stamp stamp = pool_stamp_now(p->ctx, k); /* before: what changes meanwhile is seen */
 	unsigned asked = 0, n = 0;
 	while (asked < count && sandbox_park(p->ctx, &k->policy, &k->options, &made[asked].sandbox, failed) == 0)
 		asked++;

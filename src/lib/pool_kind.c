@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What makes two requests alike, and what may have changed since. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/util.h"
+#include "image/image.h"
 #include "lib/pool_parts.h"
 #include "policy/match.h"
 
@@ -105,6 +107,16 @@ bool pool_kind_is(const struct kind *k, const struct cordon_policy *policy, cons
 	return same_options(&k->options, o) && policy_equal(&k->policy, policy);
 }
 
+const char *pool_image(const struct kind *k)
+{
+	return k->options.image && strcmp(k->options.image, IMAGE_HOST) != 0 ? k->options.image : NULL;
+}
+
+bool pool_may_wait(const struct cordon_sandbox_options *o)
+{
+	return !o->workspace && o->mount_count == 0;
+}
+
 /* ---- what may have changed --------------------------------------------------------------------------------------------------- */
 
 /* Where installing or removing a program on the host shows. The sandboxes' /usr is that of the host; an interpreter that was parked has loaded some of it. */
@@ -146,10 +158,13 @@ static void mix_path(uint64_t *sum, const char *path, bool content)
 }
 
 /* The workspace and the mounts are what they are, whatever is in them: it shows inside. But they must be the same directories. */
-struct pool_stamp pool_stamp_now(const struct kind *k)
+struct pool_stamp pool_stamp_now(const struct cordon *ctx, const struct kind *k)
 {
 	struct pool_stamp s = {UINT64_C(0xcbf29ce484222325)};
-	for (size_t i = 0; i < ARRAY_SIZE(programs) && !k->options.image; i++)
+	char path[PATH_MAX];
+	if (pool_image(k) && image_name_file(ctx->home, pool_image(k), path, sizeof(path)) == 0)
+		mix_path(&s.sum, path, true);
+	for (size_t i = 0; i < ARRAY_SIZE(programs) && !pool_image(k); i++)
 		mix_path(&s.sum, programs[i], true);
 	if (k->options.workspace)
 		mix_path(&s.sum, k->options.workspace, false);

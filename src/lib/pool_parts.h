@@ -17,7 +17,7 @@
 #define POOL_TWICE_MS 30000            /* two requests within this time: there will be a third */
 #define POOL_GUESS ((uint64_t)1 << 20) /* of memory for one, where nothing says how much */
 
-/* What has to be as it was when a sandbox was parked: the host's programs, the workspace, the mounts. */
+/* What has to be as it was when a sandbox was parked: the host's programs or the image, the workspace, the mounts. */
 struct pool_stamp {
 	uint64_t sum;
 };
@@ -77,7 +77,11 @@ bool pool_can(const struct cordon_policy *policy, const struct cordon_sandbox_op
 struct kind *pool_kind_new(const struct cordon_policy *policy, const struct cordon_sandbox_options *o);
 void pool_kind_free(struct kind *k);
 bool pool_kind_is(const struct kind *k, const struct cordon_policy *policy, const struct cordon_sandbox_options *o);
-struct pool_stamp pool_stamp_now(const struct kind *k);
+struct pool_stamp pool_stamp_now(const struct cordon *ctx, const struct kind *k);
+/* The image's name, NULL: the host's programs. */
+const char *pool_image(const struct kind *k);
+/* Whether an interpreter may start in one before anybody has asked for it: with nothing inside but the image, so that no code of anybody else runs unasked. */
+bool pool_may_wait(const struct cordon_sandbox_options *o);
 
 /* pool_fill.c, with the lock held */
 int pool_start_thread(struct pool *p, struct cordon_error *err);

@@ -81,12 +81,12 @@ int sandbox_park(struct cordon *ctx, const struct cordon_policy *policy, const s
 	return make(ctx, policy, o, true, out, err);
 }
 
-/* From now on it is as if it had just been made. */
-static int unpark(struct cordon_sandbox *s)
+/* From now on it is as if it had just been made. What watches it begins with its first command, while that runs. */
+static void unpark(struct cordon_sandbox *s)
 {
 	s->birth_ns = live_clock_ns();
+	atomic_store(&s->resting, true);
 	egress_prepare(s);
-	return s->backend->unpark(s->ctx, &s->state, NULL);
 }
 
 int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
@@ -99,10 +99,7 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 	struct cordon_sandbox *s = pool_take(ctx->pool, policy, o);
 	if (!s)
 		return make(ctx, policy, o, false, out, err);
-	if (unpark(s) < 0) { /* the launcher is gone, which the other way will tell */
-		cordon_sandbox_destroy(s);
-		return make(ctx, policy, o, false, out, err);
-	}
+	unpark(s);
 	*out = s;
 	return 0;
 }

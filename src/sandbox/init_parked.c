@@ -104,7 +104,6 @@ int init_go(struct init *in, struct running *e, const struct wire_msg *msg, uint
 	e->started_us = now;
 	e->deadline_us = s.timeout_ms ? now + s.timeout_ms * 1000 : UINT64_MAX;
 	in->wants_spare = s.more;
-	init_leave_begin(in, e);
 	const int r = pass_on(in, e, &s, err);
 	go_spec_free(&s);
 	return r;

@@ -44,7 +44,6 @@ struct running {
 	int channel;                /* to a parked interpreter (init_parked.c); -1: it is none, or no more */
 	bool parked;                /* … which has said that it waits */
 	bool tells_end;             /* its exit_group is handed over (init_leave.c) */
-	uint64_t newest;            /* the last process or thread that was made before it was told what to run; 0: not known */
 	bool cwd_checked;           /* the usual working directory can be entered */
 };
 
@@ -94,8 +93,6 @@ void init_parked_close(struct running *e);
 /* WIRE_GO: files and message are passed on, and its time begins now. 1: it runs; 0: it is dead, or as good as that; -1: the request was wrong. */
 int init_go(struct init *in, struct running *e, const struct wire_msg *msg, uint64_t now, struct cordon_error *err);
 
-/* Its time begins. */
-void init_leave_begin(struct init *in, struct running *e);
 /* A call waits: if it is exit_group it is answered, and the exec may be over with it. False: it is another one. */
 bool init_leave(struct init *in, struct running *e, const struct seccomp_notif *n);
 /* The last one, if there is one, is gone for good. */

@@ -92,7 +92,7 @@
 #define X32_BIT 0x40000000u
 
 /* The outcomes of the search are the table's rules and this one. */
-enum { OUTCOME_KILL = RULE_UNSHARE + 1, OUTCOMES };
+enum { OUTCOME_KILL = RULE_SECCOMP + 1, OUTCOMES };
 
 struct assembler {
 	struct sock_filter *insns; /* SECCOMP_MAX_INSNS of them, filled from the end */
@@ -364,6 +364,12 @@ static unsigned put_no_bit_check(struct assembler *as, uint32_t bit, unsigned al
 	return put_load_arg(as, 2);
 }
 
+static unsigned put_seccomp_check(struct assembler *as, unsigned allow, unsigned busy)
+{
+	put_jump(as, BPF_JSET, SECCOMP_FILTER_FLAG_NEW_LISTENER, busy, allow);
+	return put_load_arg(as, 1);
+}
+
 /* ---- the search over numbers ---- */
 
 struct range {
@@ -507,6 +513,7 @@ static void put_outcomes(struct assembler *as, unsigned flags, unsigned labels[O
 	labels[RULE_PRCTL] = put_prctl_check(as, allow, no_option);
 	labels[RULE_SETRLIMIT] = put_setrlimit_check(as, allow, done);
 	labels[RULE_PRLIMIT] = put_prlimit_check(as, allow, deny, done);
+	labels[RULE_SECCOMP] = put_seccomp_check(as, allow, put_errno(as, EBUSY));
 	labels[RULE_OPENAT2] = nosys;
 	if (flags & SECCOMP_NO_SETID) {
 		labels[RULE_MODE1] = put_mode_check(as, 1, allow, deny);
@@ -580,14 +587,22 @@ int seccomp_load_listener(const struct seccomp_program *prog, bool killable)
 	return load(prog, SECCOMP_FILTER_FLAG_NEW_LISTENER | (killable ? SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV : 0));
 }
 
-/* Jumps are relative: what stands in front changes none. */
-static bool put_in_front(struct seccomp_program *prog, const struct sock_filter *check, size_t count)
+/* What is to be done about one call, and only about that of our own architecture: numbers mean other calls in others. Jumps are relative: what stands in front changes none. */
+static bool put_in_front(struct seccomp_program *prog, unsigned nr, const struct sock_filter *check, unsigned char count)
 {
-	if (prog->len + count > SECCOMP_MAX_INSNS)
+	const struct sock_filter is_it[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 0, count + 2),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, count),
+	};
+	const size_t all = ARRAY_SIZE(is_it) + count;
+	if (prog->len + all > SECCOMP_MAX_INSNS)
 		return false;
-	memmove(prog->insns + count, prog->insns, prog->len * sizeof(prog->insns[0]));
-	memcpy(prog->insns, check, count * sizeof(check[0]));
-	prog->len += (unsigned short)count;
+	memmove(prog->insns + all, prog->insns, prog->len * sizeof(prog->insns[0]));
+	memcpy(prog->insns, is_it, sizeof(is_it));
+	memcpy(prog->insns + ARRAY_SIZE(is_it), check, count * sizeof(check[0]));
+	prog->len += (unsigned short)all;
 	return true;
 }
 
@@ -595,25 +610,22 @@ bool seccomp_add_password(struct seccomp_program *prog, uint64_t word)
 {
 	const uint32_t at = offsetof(struct seccomp_data, args[5]);
 	const struct sock_filter check[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_execve, 0, 5),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)word, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at + 4),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(word >> 32), 0, 1),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at),       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)word, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at + 4),   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(word >> 32), 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	return put_in_front(prog, check, ARRAY_SIZE(check));
+	return put_in_front(prog, __NR_execve, check, ARRAY_SIZE(check));
 }
 
 bool seccomp_add_handover(struct seccomp_program *prog, unsigned nr)
 {
-	const struct sock_filter check[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
-	};
-	return put_in_front(prog, check, ARRAY_SIZE(check));
+	const struct sock_filter check[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF)};
+	return put_in_front(prog, nr, check, ARRAY_SIZE(check));
+}
+
+bool seccomp_is_ours(const struct seccomp_data *data, unsigned nr)
+{
+	return data->arch == NATIVE_ARCH && (unsigned)data->nr == nr;
 }
 
 void seccomp_allow_notified(struct seccomp_program *prog)

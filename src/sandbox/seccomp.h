@@ -9,6 +9,7 @@
 #define CORDON_SANDBOX_SECCOMP_H
 
 #include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,6 +68,7 @@ enum syscall_rule {
 	RULE_READER,      /* RULE_ALLOW under SECCOMP_READER, else RULE_DENY */
 	RULE_IDS,         /* answers success and does nothing under SECCOMP_ONE_ID, else RULE_ALLOW */
 	RULE_UNSHARE,     /* EPERM for CLONE_NEW*, unless SECCOMP_ALLOW_USERNS allows CLONE_NEWUSER */
+	RULE_SECCOMP,     /* EBUSY for a listener (argument 1): it could answer what is to be handed over to us */
 };
 
 struct syscall_entry {
@@ -95,6 +97,8 @@ int seccomp_load_listener(const struct seccomp_program *prog, bool killable);
 bool seccomp_add_password(struct seccomp_program *prog, uint64_t word);
 /* The same: this call is handed over, whatever the table says. */
 bool seccomp_add_handover(struct seccomp_program *prog, unsigned nr);
+/* Whether what was handed over is this call. */
+bool seccomp_is_ours(const struct seccomp_data *data, unsigned nr);
 
 /* Makes what a compiled program hands over mean RULE_ALLOW: for the supervisor itself, and for kernels without listeners. */
 void seccomp_allow_notified(struct seccomp_program *prog);

@@ -101,7 +101,7 @@ static void handle(struct supervisor *s, const struct seccomp_notif *n)
 {
 	if (execs_is_call(n->data.nr))
 		execs_handle(s->execs, n);
-	else if (s->renames && n->data.nr != SYS_exit_group)
+	else if (s->renames && !seccomp_is_ours(&n->data, SYS_exit_group))
 		renames_handle(s->renames, n);
 	else
 		notify_go_on(s->config.listener, n->id);

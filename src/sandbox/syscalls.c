@@ -181,7 +181,7 @@ const struct syscall_entry syscall_table[] = {
 	RULE(setgid, IDS), RULE(setreuid, IDS), RULE(setregid, IDS), RULE(setresuid, IDS), RULE(setresgid, IDS), ALLOW(setfsuid), ALLOW(setfsgid),
 	RULE(setgroups, IDS), ALLOW(capget), ALLOW(capset),
 	/* Programs may narrow themselves further. Of several filters the strictest answer counts, see seccomp(2). */
-	ALLOW(seccomp), ALLOW(landlock_create_ruleset), ALLOW(landlock_add_rule), RULE(landlock_restrict_self, NOTIFY),
+	RULE(seccomp, SECCOMP), ALLOW(landlock_create_ruleset), ALLOW(landlock_add_rule), RULE(landlock_restrict_self, NOTIFY),
 	/* Keyrings belong to the user, not to the sandbox, and have a history (CVE-2016-0728, CVE-2017-7472). */
 	DENY(add_key), DENY(request_key), DENY(keyctl),
 

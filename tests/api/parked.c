@@ -4,6 +4,7 @@
  *
  *   parked DIR      DIR: an empty directory for workspaces; prints "ok - …" and "not ok - …" lines
  *   parked leave    parks some, says so, and waits to be killed
+ *   parked IMAGE COMMAND    parks one on an image and tells what its /version says; the same once more after COMMAND
  *
  * Nothing here waits for ever: an alarm ends the program.
  */
@@ -20,6 +21,7 @@
 
 #include "check.h"
 #include "lib/pool.h"
+#include "lib/zygote.h"
 
 enum { DEADLINE = 120, THREADS = 24 };
 
@@ -319,19 +321,70 @@ static _Noreturn void leave(const struct cordon_policy *p)
 		pause();
 }
 
+static void show_version(const struct cordon_policy *p, const char *image)
+{
+	const struct cordon_sandbox_options o = {.size = sizeof(o), .image = image};
+	struct cordon_error err = {0};
+	struct cordon_sandbox *s = NULL;
+	const struct cordon_pool_info before = info();
+	if (cordon_sandbox_create(ctx, p, &o, &s, &err) < 0) {
+		printf("%s\n", err.message);
+		return;
+	}
+	const struct ended e = run_line(s, "cat /version");
+	printf("%s%s", info().hits > before.hits ? "parked " : "made ", e.out);
+	cordon_sandbox_destroy(s);
+}
+
+static void check_image(const struct cordon_policy *p, const char *image, const char *command)
+{
+	const struct cordon_sandbox_options o = {.size = sizeof(o), .image = image};
+	if (!warm(p, &o, 2))
+		give_up("two are parked");
+	show_version(p, image);
+	if (system(command) != 0)
+		give_up("%s", command);
+	show_version(p, image);
+}
+
+/* What lies in a workspace would run when an interpreter starts. */
+static void check_no_interpreter(const struct cordon_policy *p, const char *dir)
+{
+	const struct cordon_sandbox_options o = {.size = sizeof(o), .workspace = dir};
+	struct cordon_error err = {0};
+	check(cordon_warm(ctx, p, &o, "python", 1, &err) < 0 && err.code == CORDON_ERR_INPUT, "no interpreter waits over a workspace: %s",
+	      err.message);
+	const struct cordon_exec_options code = {.size = sizeof(code), .language = "python", .code = "pass", .code_len = 4};
+	for (int i = 0; i < 2; i++) {
+		struct cordon_exec *e = NULL;
+		check(warm(p, &o, 1), "one is parked");
+		struct cordon_sandbox *s = create(p, &o);
+		check(zygote_look(s, NULL) == ZYGOTE_NONE, "and nobody waits in it");
+		check(cordon_exec_start(s, &code, &e, &err) == 0 && cordon_exec_wait(e, &err) == 0, "code runs all the same");
+		cordon_exec_free(e);
+		cordon_sandbox_destroy(s);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct cordon_error err = {0};
 	alarm(DEADLINE);
-	if (argc != 2 || cordon_open(&ctx, &err) < 0)
+	if (argc < 2 || cordon_open(&ctx, &err) < 0)
 		give_up("a context can be opened: %s", err.message);
 	struct cordon_policy *p = cordon_policy_new();
+	if (argc == 3) {
+		check_image(p, argv[1], argv[2]);
+		cordon_close(ctx);
+		return 0;
+	}
 	if (strcmp(argv[1], "leave") == 0)
 		leave(p);
 	check_use(p);
 	check_kinds(p);
 	check_deaths(p);
 	check_workspace(p, argv[1]);
+	check_no_interpreter(p, argv[1]);
 	check_pressure_file(argv[1]);
 	check_bounds(p, argv[1]);
 	check_rate();

@@ -211,6 +211,26 @@ static void check_end(void)
 	cordon_sandbox_destroy(s);
 }
 
+/* A call of another architecture that has the number of exit_group is no end; it is the end of who makes it. */
+static void check_foreign_end(void)
+{
+#ifdef __x86_64__
+	static const char code[] =
+		"import ctypes, mmap, os\n"
+		"m = mmap.mmap(-1, 4096, prot=7)\n"
+		"m.write(b'\\x53\\xb8\\xe7\\0\\0\\0\\xbb\\7\\0\\0\\0\\x31\\xc9\\x31\\xd2\\x31\\xf6\\xcd\\x80\\x5b\\xc3')\n"
+		"ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))()\n"
+		"open('/tmp/after', 'w')\n";
+	struct cordon_sandbox *s = create(policy);
+	park(s, NULL);
+	struct made m = run_text(s, code, &(struct how){0});
+	struct ended e = run_line(s, "ls /tmp");
+	check(m.warm && result(&m) && result(&m)->signal == SIGSYS && strcmp(e.out, "") == 0, "no other call is taken for its end");
+	cordon_exec_free(m.exec);
+	cordon_sandbox_destroy(s);
+#endif
+}
+
 void check_all(void)
 {
 	check_order();
@@ -221,5 +241,6 @@ void check_all(void)
 	check_parallel();
 	check_preload();
 	check_end();
+	check_foreign_end();
 	check(true, "the program came to its end");
 }

@@ -69,6 +69,7 @@ def main():
     write('no-shell.tar', tar(folder('bin'), file('bin/true', elf(ARCH), mode=0o755)))
     write('many.tar', tar(*shell(), *(file('d%d/f%d' % (i % 20, i), noise(3000, str(i))) for i in range(1500))))
     write('large.tar', tar(*shell(), *(file('large%d' % i, noise(1 << 20, str(i))) for i in range(12))))
+    write('entries.tar', tar(*shell(), *(symlink('link%d' % i, 'target') for i in range(3000))))
     write('bad/zero.tar', b'')
     write('bad/text.tar', b'this is no archive, however long it goes on\n' * 100)
     write('bad/cut.tar', exported[:1700])

@@ -53,7 +53,7 @@
 #ifdef SECCOMP_NEAR
 #define LENGTH_MAX SECCOMP_MAX_INSNS
 #else
-#define LENGTH_MAX 160
+#define LENGTH_MAX 164
 #endif
 /* What a policy asks for that is not the default may cost a little. */
 #define LENGTH_ASKED 24
@@ -169,6 +169,7 @@ static uint32_t expected(enum syscall_rule rule, unsigned flags)
 	switch (rule) {
 	case RULE_ALLOW:
 	case RULE_UNSHARE:
+	case RULE_SECCOMP:
 	case RULE_IOCTL:
 	case RULE_MMAP: /* PROT_NONE */
 	case RULE_MPROTECT:
@@ -315,7 +316,7 @@ static void test_a_password_opens_execve_alone(void **state)
 		const unsigned len = program.len;
 		const uint32_t denied = verdict_with_password(__NR_mount, word);
 		assert_true(seccomp_add_password(&program, word));
-		assert_in_range(program.len, len + 1, len + 8);
+		assert_in_range(program.len, len + 1, len + 9);
 		assert_int_equal(verdict_with_password(__NR_execve, word), ALLOWED);
 		assert_int_equal(verdict_with_password(__NR_execveat, word), without);
 		assert_int_equal(verdict_with_password(__NR_mount, word), denied);
@@ -451,12 +452,25 @@ static void test_other_architectures_are_killed(void **state)
 
 	for (unsigned flags = 0; flags <= ALL_FLAGS; flags++) {
 		compile(flags);
+		data.args[5] = 7; /* nor does what stands in front of the program know them */
+		assert_true(seccomp_add_password(&program, 7) && seccomp_add_handover(&program, __NR_exit_group));
 		for (data.nr = 0; data.nr < 1024; data.nr++) {
 			data.arch = FOREIGN;
 			assert_int_equal(run(&data), KILLED);
 			data.arch = 0;
 			assert_int_equal(run(&data), KILLED);
 		}
+	}
+}
+
+static void test_nobody_has_a_listener_of_his_own(void **state)
+{
+	for (unsigned flags = 0; flags <= ALL_FLAGS; flags++) {
+		compile(flags);
+		assert_int_equal(verdict(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0x1000), FAILS(EBUSY));
+		assert_int_equal(verdict(__NR_seccomp, SECCOMP_SET_MODE_FILTER, GARBAGE | SECCOMP_FILTER_FLAG_NEW_LISTENER | 1, 0x1000),
+		                 FAILS(EBUSY));
+		assert_int_equal(verdict(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, 0x1000), ALLOWED);
 	}
 }
 
@@ -779,6 +793,7 @@ int main(void)
 		cmocka_unit_test(test_listed_programs_are_not_joined_by_memory),
 		cmocka_unit_test(test_without_native_code_memory_never_becomes_executable),
 		cmocka_unit_test(test_other_architectures_are_killed),
+		cmocka_unit_test(test_nobody_has_a_listener_of_his_own),
 		cmocka_unit_test(test_x32_calls_are_killed),
 		cmocka_unit_test(test_terminal_injection_is_denied_whatever_the_upper_half_says),
 		cmocka_unit_test(test_socket_families_are_an_allow_list),
