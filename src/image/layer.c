@@ -160,7 +160,7 @@ int new_layer_data(struct new_layer *l, const void *data, size_t len, struct cor
 {
 	if (l->file < 0 || len == 0 || len > l->entry.size - l->at)
 		return err_set(err, CORDON_ERR_INPUT, "the archive has contents that belong to no file");
-	if (len > new_layer_room(l))
+	if (len > l->totals->limits->bytes - l->totals->bytes)
 		return new_layer_full(l, err);
 	if (pwrite_full(l->file, data, len, l->at) < 0) {
 		err_sys(err, "cannot write %.*s", PATH_SHOWN, l->file_path);

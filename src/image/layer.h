@@ -79,10 +79,7 @@ int new_layer_make_dir(struct new_layer *l, const char *path, bool *made, struct
 int new_layer_remove(int dir, const char *base, const char *path, struct cordon_error *err);
 /* Counts one more, against the limit. */
 int new_layer_count(struct new_layer *l, struct cordon_error *err);
-/* What the limit leaves: an entry is taken for a block, whatever it is. What it really needs is measured when all of it is there. */
-#define NEW_LAYER_ENTRY 4096u
-uint64_t new_layer_room(const struct new_layer *l);
-/* Says that there is none. */
+/* Says that there is no room. */
 int new_layer_full(const struct new_layer *l, struct cordon_error *err);
 /* Remembers what a directory is to become. */
 int new_layer_record_dir(struct new_layer *l, const char *path, const struct dir_record *r, struct cordon_error *err);

@@ -49,6 +49,10 @@ int entry_path(const char *path, uint32_t depth_max, char out[STREAM_PATH_MAX + 
 	return 0;
 }
 
+/* Links and directories take room as well: each entry for itself is taken for a block, until it is measured when all are there. */
+#define ENTRY_BYTES ((uint64_t)4096)
+#define ENTRIES_FREE 1024
+
 /* ---- making them -------------------------------------------------------------------------------------------------------------- */
 
 int new_layer_count(struct new_layer *l, struct cordon_error *err)
@@ -56,18 +60,11 @@ int new_layer_count(struct new_layer *l, struct cordon_error *err)
 	if (l->totals->entries >= l->totals->limits->entries)
 		return err_set(err, CORDON_ERR_INPUT, "the image has more than %llu files and directories",
 		               (unsigned long long)l->totals->limits->entries);
-	if (new_layer_room(l) < NEW_LAYER_ENTRY)
+	if ((l->totals->entries + 1) * ENTRY_BYTES > MAX(l->totals->limits->bytes, ENTRIES_FREE * ENTRY_BYTES))
 		return new_layer_full(l, err);
 	l->totals->entries++;
 	l->entries++;
 	return 0;
-}
-
-uint64_t new_layer_room(const struct new_layer *l)
-{
-	const struct new_layer_totals *t = l->totals;
-	const uint64_t taken = t->bytes + t->entries * NEW_LAYER_ENTRY;
-	return t->limits->bytes - MIN(taken, t->limits->bytes);
 }
 
 int new_layer_full(const struct new_layer *l, struct cordon_error *err)
