@@ -151,7 +151,7 @@ CORDON_API void cordon_sandbox_destroy(struct cordon_sandbox *sandbox);
 
 /*
  * Keeps at least `count` sandboxes of this kind parked from now on (0: as the rate asks for), and waits until they are. language: with an interpreter of it ready
- * ("python"), for execs that have a language and no argv; NULL: none, until such an exec is seen.
+ * ("python"), for execs that have a language and no argv; NULL: none, until such an exec is seen. None waits where there is a workspace or a mount: code that lies there would run as it starts.
  */
 CORDON_API int cordon_warm(struct cordon *ctx, const struct cordon_policy *policy, const struct cordon_sandbox_options *options,
                            const char *language, unsigned count, struct cordon_error *err);
