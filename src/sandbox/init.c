@@ -171,6 +171,7 @@ static int start(struct init *in, const struct exec_spec *s, struct wire_msg *ms
 	snprintf(slot->cwd, sizeof(slot->cwd), "%s", s->cwd);
 	in->wants_spare = s->more;
 	in->tracks = s->tracked;
+	in->starts++;
 	if (in->active++ == 0)
 		in->cpu_us = in->maxrss_kb = 0;
 	return 0;

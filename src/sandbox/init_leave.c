@@ -4,7 +4,7 @@
  * from exit_group(2) there is no way back: the call waits at the listener, where only SIGKILL interrupts it, so the status that it asks for is what it will be, and if nobody
  * else runs inside, that is the end of the command. It is reported, and the process gets a SIGKILL where it waits; whatever comes next into the sandbox waits until it is gone.
  *
- * Nobody else: no other exec, and no process or thread was made after this one, by the last number that was given away in this pid namespace.
+ * Nobody else: no other exec, now or before, and no process or thread was made after this one, by the last number that was given away in this pid namespace.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ bool init_leave(struct init *in, struct running *e, const struct seccomp_notif *
 {
 	if (!seccomp_is_ours(&n->data, SYS_exit_group))
 		return false;
-	const bool last = (pid_t)n->pid == e->pid && in->active == 1 && !e->parked && !e->exited && !e->supervisors && getpid() == 1;
+	const bool last = (pid_t)n->pid == e->pid && in->starts == 1 && !e->parked && !e->exited && !e->supervisors && getpid() == 1;
 	if (!last || newest(in) != (uint64_t)e->pid) {
 		notify_go_on(e->listener, n->id);
 		return true;

@@ -61,6 +61,7 @@ struct init {
 	struct init_config *config;
 	struct running execs[MAX_EXECS];
 	unsigned active;
+	unsigned starts;            /* of commands, so far */
 	uint64_t cpu_us, maxrss_kb; /* of everything reaped */
 	int signals;                /* signalfd for SIGCHLD */
 	int rename_lock;            /* for the supervisors of renames, -1: not made yet */
