@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -336,13 +337,25 @@ static void show_version(const struct cordon_policy *p, const char *image)
 	cordon_sandbox_destroy(s);
 }
 
+static bool succeeds(const char *command)
+{
+	int status = -1;
+	const pid_t pid = fork();
+	if (pid == 0) {
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 static void check_image(const struct cordon_policy *p, const char *image, const char *command)
 {
 	const struct cordon_sandbox_options o = {.size = sizeof(o), .image = image};
 	if (!warm(p, &o, 2))
 		give_up("two are parked");
 	show_version(p, image);
-	if (system(command) != 0)
+	fflush(stdout);
+	if (!succeeds(command))
 		give_up("%s", command);
 	show_version(p, image);
 }
