@@ -388,6 +388,7 @@ int main(int argc, char **argv)
 	struct cordon_policy *p = cordon_policy_new();
 	if (argc == 3) {
 		check_image(p, argv[1], argv[2]);
+		cordon_policy_free(p);
 		cordon_close(ctx);
 		return 0;
 	}
