@@ -20,17 +20,20 @@ static const struct {
 	{"unset", K_OTHER}, {"coproc", K_OTHER}, {"declare", K_OTHER}, {"typeset", K_OTHER},  {"readonly", K_OTHER}, {"unsetenv", K_OTHER},
 };
 
+static enum keyword keyword_of(const char *name, uint32_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(keywords) && n >= 2 && n <= 8; i++)
+		if (strlen(keywords[i].name) == n && memcmp(keywords[i].name, name, n) == 0)
+			return keywords[i].keyword;
+	return K_NONE;
+}
+
 /* The word at this place, if it means something at the beginning of a statement; *n is its length. */
 static enum keyword keyword(const struct plain *p, uint32_t *n)
 {
 	uint32_t end = plain_name_end(p, p->at);
 	*n = end - p->at;
-	if (*n < 2 || *n > 8 || !is(p, end, C_END))
-		return K_NONE;
-	for (size_t i = 0; i < ARRAY_SIZE(keywords); i++)
-		if (strlen(keywords[i].name) == *n && memcmp(keywords[i].name, p->text + p->at, *n) == 0)
-			return keywords[i].keyword;
-	return K_NONE;
+	return is(p, end, C_END) ? keyword_of(p->text + p->at, *n) : K_NONE;
 }
 
 /* Blanks, newlines and remarks: nothing of them is kept. */
@@ -263,6 +266,8 @@ static bool group(struct plain *p)
 static bool function(struct plain *p, uint32_t name)
 {
 	uint32_t n = plain_open(p, S_FUNCTION);
+	if (keyword_of(p->text + p->at, name) != K_NONE) /* `case()`: the grammar takes it for what it is, with whatever follows */
+		return false;
 	plain_plays(p, plain_add(p, S_WORD, NODE_NAMED, p->at, p->at + name), F_name);
 	p->at += name;
 	plain_sign(p, 0, 1);

@@ -128,6 +128,8 @@ static const char *const refused[] = {
 	"unset a\n",
 	"time a\n",
 	"function f { a; }\n",
+	"case() { a & }\n",
+	"done() { a; }\n",
 	"if a; then b\n",
 	"if a; then b; else c\n\nfi\n",
 	"fi\n",
