@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/fs.h"
 #include "base/util.h"
+#include "policy/ceiling.h"
 #include "policy/load.h"
 #include "policy/print.h"
 #include "policy/profiles.h"
@@ -114,8 +115,9 @@ static int run_init(const struct policy_options *o, int count, char **operands)
 
 struct checking {
 	const struct policy_options *o;
-	struct json *j; /* inside the array of problems of a file; NULL: lines of text */
-	bool remarks;   /* what is told now is no problem */
+	const struct cordon_policy *ceiling; /* NULL: none */
+	struct json *j;                      /* inside the array of problems of a file; NULL: lines of text */
+	bool remarks;                        /* what is told now is no problem */
 };
 
 static void print_problem(void *user, const struct policy_problem *problem)
@@ -148,6 +150,29 @@ static void print_remark(void *user, const struct policy_problem *problem)
 	c->remarks = false;
 }
 
+/* What is more than the ceiling allows, each key with the line that says so last. */
+static int check_ceiling(struct checking *c, const char *path, const struct cordon_policy *p, const struct policy_origins *origins)
+{
+	int problems = 0;
+
+	for (size_t i = 0; i < policy_key_count; i++) {
+		struct cordon_error err = {0};
+
+		if (policy_keys[i].alias || policy_key_within(p, c->ceiling, &policy_keys[i], &err) == 0)
+			continue;
+		const struct policy_origin *from = origins_of_key(origins, &policy_keys[i]);
+		const bool in_file = from && from->kind == ORIGIN_FILE;
+		struct policy_problem problem = {.file = in_file ? from->name : path, .message = err.message, .hint = ""};
+		if (in_file) {
+			problem.line = from->line;
+			problem.column = from->column;
+		}
+		print_problem(c, &problem);
+		problems++;
+	}
+	return problems;
+}
+
 /* The number of problems, or -1. */
 static int check_file(struct checking *c, const char *path, struct cordon_error *err)
 {
@@ -155,8 +180,12 @@ static int check_file(struct checking *c, const char *path, struct cordon_error 
 	struct cordon_policy p = {0};
 	int problems = policy_check(&p, path, c->o->profile, &origins, print_problem, c, err);
 
-	if (problems == 0)
+	if (problems == 0) {
+		const int beyond = c->ceiling ? check_ceiling(c, path, &p, &origins) : 0;
+
 		problems = policy_check_programs(&p, &origins, NULL, print_problem, print_remark, c, err);
+		problems += problems < 0 ? 0 : beyond;
+	}
 	policy_clear(&p);
 	origins_free(&origins);
 	return problems;
@@ -193,15 +222,20 @@ static int run_check(const struct policy_options *o, int count, char **files)
 	_cleanup_buf_ struct buf text = {0};
 	struct json j = {.out = &text};
 	struct checking c = {.o = o, .j = o->json ? &j : NULL};
+	struct cordon_policy ceiling = {0};
 	struct cordon_error err = {0};
 	int problems;
 
+	if (o->ceiling && policy_load(&ceiling, o->ceiling, NULL, NULL, &err) < 0)
+		return policy_fail(o, &err);
+	c.ceiling = o->ceiling ? &ceiling : NULL;
 	if (o->json) {
 		json_object(&j);
 		json_key(&j, "files");
 		json_array(&j);
 	}
 	problems = check_files(&c, count, files, &err);
+	policy_clear(&ceiling);
 	if (problems < 0)
 		return policy_fail(o, &err);
 	if (o->json) {
@@ -251,19 +285,13 @@ static int check_options(const struct policy_options *o, const char *verb, struc
 		const char *option, *verbs;
 		bool given;
 	} rules[] = {
-		{"policy", "explain", o->policy},
-		{"set", "explain", o->set.count > 0},
-		{"path", "explain", o->path},
-		{"host", "explain", o->host},
-		{"command", "explain", o->command},
-		{"code", "explain", o->code},
-		{"lang", "explain", o->lang},
-		{"write", "explain", o->write},
-		{"execute", "explain", o->execute},
-		{"json", "check explain", o->json},
-		{"force", "init", o->force},
-		{"markdown", "schema", o->markdown},
-		{"profile", "init check explain", o->profile},
+		{"policy", "explain", o->policy},     {"ceiling", "check", o->ceiling},
+		{"set", "explain", o->set.count > 0}, {"path", "explain", o->path},
+		{"host", "explain", o->host},         {"command", "explain", o->command},
+		{"code", "explain", o->code},         {"lang", "explain", o->lang},
+		{"write", "explain", o->write},       {"execute", "explain", o->execute},
+		{"json", "check explain", o->json},   {"force", "init", o->force},
+		{"markdown", "schema", o->markdown},  {"profile", "init check explain", o->profile},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)

@@ -8,7 +8,7 @@
 #include "policy/policy.h"
 
 struct policy_options {
-	const char *profile, *policy;
+	const char *profile, *policy, *ceiling;
 	const char *path, *host, *command, *code, *lang;
 	struct strlist set;
 	bool json, force, write, execute, markdown;

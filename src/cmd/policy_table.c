@@ -12,6 +12,8 @@ const struct option_def policy_options[] = {
 	 .help = "what a file that extends nothing starts from; init: what the new file extends (default: default)"},
 	{.name = "set", .argument = "KEY=VALUE", .offset = OPTION(set), .repeat = true,
 	 .help = "explain: with this on top, as an option of run would set it; may be repeated"},
+	{.name = "ceiling", .argument = "FILE", .offset = OPTION(ceiling), .complete = COMPLETE_FILE,
+	 .help = "check: say also what of the files is more than this policy allows"},
 	{.group = "What to explain", .name = "path", .argument = "PATH", .offset = OPTION(path),
 	 .help = "may this path inside be read?"},
 	{.name = "write", .offset = OPTION(write), .help = "with --path: written?"},
@@ -40,6 +42,7 @@ const char policy_about[] =
 const struct example policy_examples[] = {
 	{"cordon policy init --profile locked agent.yaml", "a file to begin with"},
 	{"cordon policy check *.yaml", "before it is used"},
+	{"cordon policy check --ceiling team.yaml agent.yaml", "and whether it stays below another one"},
 	{"cordon policy explain --policy agent.yaml", "what is in force, and which line says so"},
 	{"cordon policy explain --policy agent.yaml --path /app/.env --write", "one question"},
 	{"cordon run --policy agent.yaml -- make test", "what it is for"},

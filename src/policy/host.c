@@ -285,6 +285,20 @@ bool host_matches(const char *pattern, const struct host_target *target)
 	return strcmp(pattern, target->name) == 0;
 }
 
+bool host_covers(const char *pattern, const char *other)
+{
+	struct block a, b;
+	bool wrong_a, wrong_b;
+	const size_t len = strlen(other), tail = strlen(pattern) - (pattern[0] == '*'); /* with the dot */
+
+	if (parse_block(other, &b, &wrong_b))
+		return parse_block(pattern, &a, &wrong_a) && !wrong_a && !wrong_b && a.prefix <= b.prefix &&
+		       in_block(&a, b.family, b.address);
+	if (strcmp(pattern, other) == 0)
+		return true;
+	return strncmp(pattern, "*.", 2) == 0 && len > tail && strcmp(other + len - tail, pattern + 1) == 0;
+}
+
 bool host_is_loopback(const struct host_target *target)
 {
 	static const struct block v4 = {AF_INET, {127}, 8}, v6 = {AF_INET6, {[15] = 1}, 128};

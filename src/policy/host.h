@@ -34,6 +34,9 @@ int host_target_parse(const char *text, struct host_target *out, struct cordon_e
 /* pattern: as host_canonical() made it. Names match names and suffixes only, addresses blocks only. */
 bool host_matches(const char *pattern, const struct host_target *target);
 
+/* Whether all that the one (as host_canonical() made it, like the other) can match, `pattern` matches. */
+bool host_covers(const char *pattern, const char *other);
+
 /* The sandbox itself: "localhost", names below it, 127.0.0.0/8, ::1. */
 bool host_is_loopback(const struct host_target *target);
 
