@@ -27,6 +27,15 @@ print("processes", sum(p not in ours and state[p] not in ("", "Z", "X") for p in
 print("scratch", sum(len(d) + len(f) for place in ("scratch", "overlays") for _, d, f in os.walk(os.environ["CORDON_HOME"] + "/" + place)))
 print("temporary", sum(len(d) + len(f) for top in ("/tmp", "/dev/shm") for _, d, f in os.walk(top)))'
 }
+# A run returns when its command is gone; what it consisted of goes a moment later.
+all_gone() {
+	now=$(inventory)
+	grep -qx 'cgroups 0' <<<"$now" && grep -qx 'processes 0' <<<"$now" && grep -qx 'scratch 0' <<<"$now"
+}
+take_inventory() {
+	wait_until -t 20 all_gone
+	before=$now
+}
 as_before() { [[ $(inventory) == "$before" ]]; }
 same_as_before() { # NAME
 	if wait_until -t 20 as_before; then
