@@ -96,7 +96,7 @@ test-power: ## power loss at 500 points of commits and layers, in an emulated gu
 bench: ## everything against bubblewrap, crun, runc, firejail, nspawn, runsc, podman and docker, into docs/benchmarks.md; the gate on its corpora (about half an hour)
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory build
-	@$(NINJA) -C $(BUILD) tests/gate/gate-check tests/bench/gate-bench tests/bench/audit-bench >/dev/null
+	@$(NINJA) -C $(BUILD) tests/gate/gate-check tests/bench/gate-bench tests/bench/audit-bench tests/bench/floor >/dev/null
 	@tests/bench/page $(BENCH) $(BUILD)
 	@printf '\nThe gate, on the corpus that its rules were written with, and on what was held out:\n'
 	@tests/gate/measure --check $(BUILD)/tests/gate/gate-check tests/gate/corpus
