@@ -48,6 +48,7 @@ enum wire_type {
 	WIRE_DOOR,       /* nothing; fds: a socket to the broker. Over that one: none; the broker asks for sockets (init_door.c) */
 	WIRE_GO,         /* struct go_spec: what a parked interpreter is to do; STARTED or ERROR answers it, or EXITED: it was dead */
 	WIRE_PARKED,     /* nothing: it waits for that */
+	WIRE_WARDEN,     /* warden/messages.h */
 	WIRE_TYPE_COUNT,
 };
 
