@@ -38,6 +38,8 @@ struct cordon_sandbox {
 };
 
 void sandbox_unref(struct cordon_sandbox *s);
+/* What cordon_sandbox_destroy() does, at once. */
+void sandbox_end(struct cordon_sandbox *s);
 /* Ends everything inside one that stays, and waits for it; the next exec starts it anew. */
 void sandbox_halt(struct cordon_sandbox *s);
 

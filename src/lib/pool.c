@@ -30,12 +30,14 @@ struct pool *pool_new(struct cordon *ctx)
 	p->ctx = ctx;
 	p->max = how && strcmp(how, "0") == 0 ? 0 : POOL_MAX;
 	p->always = how && strcmp(how, "1") == 0;
+	p->makers_max = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 2L);
 	p->max_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / POOL_MEMORY_SHARE;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&p->wake, &monotonic);
 	pthread_cond_init(&p->moved, &monotonic);
+	pthread_cond_init(&p->turned, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	return p;
 }
@@ -51,13 +53,17 @@ void pool_free(struct pool *p)
 	pthread_mutex_unlock(&p->lock);
 	if (running)
 		pthread_join(p->thread, NULL);
+	pthread_mutex_lock(&p->lock);
+	pool_end_all(p);
+	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < p->kind_count; i++) {
 		for (unsigned n = 0; n < p->kinds[i]->count; n++)
-			cordon_sandbox_destroy(p->kinds[i]->items[n].sandbox);
+			sandbox_end(p->kinds[i]->items[n].sandbox);
 		pool_kind_free(p->kinds[i]);
 	}
 	pthread_cond_destroy(&p->wake);
 	pthread_cond_destroy(&p->moved);
+	pthread_cond_destroy(&p->turned);
 	pthread_mutex_destroy(&p->lock);
 	free(p->pressure);
 	free(p);
@@ -157,6 +163,7 @@ struct cordon_sandbox *pool_take(struct pool *p, const struct cordon_policy *pol
 	if (k) {
 		const int64_t now = pool_clock_ms();
 		count_request(k, now);
+		pool_stir(p, now);
 		if (p->always)
 			wait_for_one(p, k);
 		s = take_one(p, k, bad, ARRAY_SIZE(bad), &bad_count);
@@ -169,7 +176,7 @@ struct cordon_sandbox *pool_take(struct pool *p, const struct cordon_policy *pol
 	}
 	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < bad_count; i++)
-		cordon_sandbox_destroy(bad[i]);
+		sandbox_end(bad[i]);
 	return s;
 }
 

@@ -24,6 +24,13 @@ void pool_free(struct pool *p);
 /* One that fits, for the caller to keep; NULL: there is none. Either way the request was counted. */
 struct cordon_sandbox *pool_take(struct pool *p, const struct cordon_policy *policy, const struct cordon_sandbox_options *o);
 
+/* Around the making of one that was not parked: no more are made at a time than is of use. NULL is fine. */
+void pool_turn_begin(struct pool *p);
+void pool_turn_end(struct pool *p);
+
+/* One in which nothing runs any more, to be ended when nobody is in a hurry; false: the caller has to do it. NULL is fine. */
+bool pool_end(struct pool *p, struct cordon_sandbox *s);
+
 /* Code of this language runs in a sandbox that came from such a request: those that are parked from now on have an interpreter ready. */
 void pool_learn(struct pool *p, const struct cordon_sandbox *s, const char *language);
 

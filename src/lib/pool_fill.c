@@ -118,7 +118,8 @@ static struct kind *neediest(struct pool *p, int64_t now, int *wait_ms)
 {
 	struct kind *most = NULL;
 	unsigned lack = 0;
-	*wait_ms = POOL_TICK_MS;
+	const int rush = pool_rush_left(p, now);
+	*wait_ms = rush && p->ended_count ? rush : POOL_TICK_MS;
 	for (unsigned i = 0; i < p->kind_count; i++) {
 		struct kind *k = p->kinds[i];
 		const unsigned want = pool_want(k), have = k->count + k->making;
@@ -128,7 +129,7 @@ static struct kind *neediest(struct pool *p, int64_t now, int *wait_ms)
 			give_up(p, k);
 			continue;
 		}
-		if (!k->waiting && have > want / 2 && now - k->asked_ms < BREATH_MS) {
+		if (!k->waiting && (rush || (have > want / 2 && now - k->asked_ms < BREATH_MS))) {
 			*wait_ms = BREATH_MS;
 			continue;
 		}
@@ -199,7 +200,7 @@ static unsigned make_some(struct pool *p, const struct kind *k, const char *lang
 	for (unsigned i = 0; i < asked; i++) {
 		struct cordon_sandbox *s = made[i].sandbox;
 		if (sandbox_ready(s, failed) < 0) {
-			cordon_sandbox_destroy(s);
+			sandbox_end(s);
 			continue;
 		}
 		if (language)
@@ -232,7 +233,7 @@ static void make_batch(struct pool *p, struct kind *k, unsigned count)
 	k->make_ms = k->make_ms == 0 ? each : k->make_ms * 0.8 + each * 0.2;
 	for (unsigned i = 0; i < n; i++)
 		if (!keep(p, k, &made[i]))
-			cordon_sandbox_destroy(made[i].sandbox);
+			sandbox_end(made[i].sandbox);
 	if (failed.code != CORDON_OK) {
 		p->failed = failed;
 		k->failures++;
@@ -259,9 +260,11 @@ static int turn(struct pool *p)
 	if (n) {
 		pthread_mutex_unlock(&p->lock);
 		for (unsigned i = 0; i < n; i++)
-			cordon_sandbox_destroy(bad[i]);
+			sandbox_end(bad[i]);
 		pthread_mutex_lock(&p->lock);
 	}
+	if (p->ended_count && !pool_rush_left(p, now))
+		pool_end_all(p);
 	struct kind *k = p->stop ? NULL : neediest(p, pool_clock_ms(), &wait_ms);
 	if (!k)
 		return n > 0 || p->stop ? 0 : wait_ms;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pool.c (kinds, requests), pool_kind.c (what makes two requests alike) and pool_fill.c (the thread) share. */
+/* What pool.c (kinds, requests), pool_kind.c (what makes two requests alike), pool_rush.c (many requests at once) and pool_fill.c (the thread) share. */
 #ifndef CORDON_LIB_POOL_PARTS_H
 #define CORDON_LIB_POOL_PARTS_H
 
@@ -15,6 +15,10 @@
 #define POOL_AGE_MS 600000             /* nothing is parked for longer */
 #define POOL_LISTED_AGE_MS 60000       /* … where the policy lists programs: the list is as old as the sandbox */
 #define POOL_TWICE_MS 30000            /* two requests within this time: there will be a third */
+#define POOL_PAUSE_MS 3                /* nobody has come or gone for so long: nobody is in a hurry */
+#define POOL_CALM_MS 30                /* … or for so long: who comes next may begin a rush (pool_rush.c) */
+#define POOL_RUSH_MS 100               /* which is over at the latest then */
+#define POOL_ENDED_MAX 128             /* sandboxes that were given back and not ended yet */
 #define POOL_GUESS ((uint64_t)1 << 20) /* of memory for one, where nothing says how much */
 
 /* What has to be as it was when a sandbox was parked: the host's programs or the image, the workspace, the mounts. */
@@ -67,6 +71,13 @@ struct pool {
 	uint64_t max_bytes, bytes;
 	uint64_t hits, misses, discarded;
 	char *pressure;             /* see pool_set_pressure() */
+	/* pool_rush.c */
+	int64_t stirred_ms, rush_ms;            /* when somebody last came or left, and the first after a pause */
+	unsigned makers, makers_max;            /* requests that have a sandbox made; at most so many at a time */
+	unsigned in_line, turns;                /* those that wait for it; turns that were handed on to them */
+	pthread_cond_t turned;
+	struct cordon_sandbox *ended[POOL_ENDED_MAX]; /* given back, to be ended */
+	unsigned ended_count;
 	struct cordon_error failed; /* why the last one could not be made */
 };
 
@@ -82,6 +93,14 @@ struct pool_stamp pool_stamp_now(const struct cordon *ctx, const struct kind *k)
 const char *pool_image(const struct kind *k);
 /* Whether an interpreter may start in one before anybody has asked for it: with nothing inside but the image, so that no code of anybody else runs unasked. */
 bool pool_may_wait(const struct cordon_sandbox_options *o);
+
+/* pool_rush.c, with the lock held */
+/* Somebody has come, or is done. */
+void pool_stir(struct pool *p, int64_t now);
+/* 0: what is not urgent can be done; else ask again in so many milliseconds. */
+int pool_rush_left(const struct pool *p, int64_t now);
+/* Ends those that were given back; the lock is not held meanwhile. */
+void pool_end_all(struct pool *p);
 
 /* pool_fill.c, with the lock held */
 int pool_start_thread(struct pool *p, struct cordon_error *err);

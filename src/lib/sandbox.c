@@ -97,8 +97,12 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 	if (o->size != sizeof(*o))
 		return err_set(err, CORDON_ERR_INPUT, "cordon_sandbox_options.size is not set, or the header is of another version");
 	struct cordon_sandbox *s = pool_take(ctx->pool, policy, o);
-	if (!s)
-		return make(ctx, policy, o, false, out, err);
+	if (!s) {
+		pool_turn_begin(ctx->pool);
+		int r = make(ctx, policy, o, false, out, err);
+		pool_turn_end(ctx->pool);
+		return r;
+	}
 	unpark(s);
 	*out = s;
 	return 0;
@@ -169,6 +173,15 @@ void cordon_sandbox_destroy(struct cordon_sandbox *sandbox)
 {
 	if (!sandbox)
 		return;
+	/* its commands are over, and the last of them has taken all others along (sandbox/init.c) */
+	const bool idle = !sandbox->live && !sandbox->copy && !atomic_load(&sandbox->egress) && atomic_load(&sandbox->execs) > 0 &&
+	                  atomic_load(&sandbox->refs) == 1;
+	if (!idle || !pool_end(sandbox->ctx->pool, sandbox))
+		sandbox_end(sandbox);
+}
+
+void sandbox_end(struct cordon_sandbox *sandbox)
+{
 	if (sandbox->live) {
 		sandbox_stop(sandbox, NULL); /* what cannot be sealed now is found by the next who opens it */
 	} else {

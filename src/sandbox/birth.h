@@ -16,6 +16,7 @@ struct birth {
 	const struct idmap *ids;
 	const struct limits *limits;
 	const char *scratch; /* path */
+	bool queued;         /* see struct sandbox */
 	int sock, handshake;
 };
 

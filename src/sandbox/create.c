@@ -28,9 +28,8 @@
 /* A command that is done by then needs no watcher; memory fills faster than disks, but no program gets far in its first milliseconds. */
 #define WATCH_DELAY_MS 10
 #define WATCH_MEMORY_DELAY_MS 4
+#define WATCH_LATEST_MS 1000 /* among many others a short command waits for its turn; a watcher for each of them would cost more than they do */
 #define INODE_PER_BYTES 4096
-#define MAX_SWEEP 256
-#define MAX_REMOVALS 3
 #define MAX_BUSY 2000 /* attempts, a few milliseconds apart */
 
 uint64_t clock_ms(void)
@@ -38,56 +37,6 @@ uint64_t clock_ms(void)
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static const char *const places[SANDBOX_PLACES] = {[PLACE_SMALL] = "scratch", [PLACE_LAYERS] = "overlays"};
-
-/* Where its scratch directory is. */
-int sandbox_scratch(const struct host *host, const struct sandbox *s, char path[static 4096])
-{
-	return (size_t)snprintf(path, 4096, "%s/%s/%s", host->home, places[s->place], s->name) < 4096 ? 0 : -1;
-}
-
-static int set_home(struct host *host, const char *home, struct cordon_error *err)
-{
-	if (host->home && strcmp(host->home, home) == 0)
-		return 0;
-	for (int i = 0; i < SANDBOX_PLACES; i++) {
-		cleanup_fd(&host->scratch_fds[i]);
-		host->scratch_fds[i] = -1;
-	}
-	host->swept = false;
-	free(host->home);
-	host->home = strdup(home);
-	return host->home ? 0 : err_sys(err, "strdup");
-}
-
-static int open_place(struct host *host, enum sandbox_place place, bool make, struct cordon_error *err)
-{
-	char path[4096];
-	if (host->scratch_fds[place] >= 0)
-		return 0;
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", host->home, places[place]) >= sizeof(path))
-		return err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT && make) {
-		if (fs_mkdirs(AT_FDCWD, path, 0700, err) < 0)
-			return err_hint(err, "set CORDON_HOME to a directory that you can write to");
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	}
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		err_sys(err, "cannot open %s", path);
-		return err_hint(err, "set CORDON_HOME to a directory that you can write to");
-	}
-	if (st.st_uid != geteuid() || (st.st_mode & 022)) { /* whoever can write there could lead clean-up astray */
-		err_set(err, CORDON_ERR_DENIED, "%s belongs to or can be written by somebody else", path);
-		return err_hint(err, "if it is yours, chmod go-w it; or set CORDON_HOME to a directory of your own");
-	}
-	if (place == PLACE_LAYERS)
-		fs_spread(fd);
-	host->scratch_fds[place] = steal_fd(&fd);
-	return 0;
 }
 
 static int probe_limits(struct host *host, const char *forced, struct cordon_error *err)
@@ -105,76 +54,6 @@ static int probe_limits(struct host *host, const char *forced, struct cordon_err
 	if (limits_probe(want, &host->limits, err) < 0)
 		return -1;
 	host->limits_probed = true;
-	return 0;
-}
-
-static int make_dir(int at, const char *name, mode_t mode, const struct idmap *ids, uid_t uid, gid_t gid, struct cordon_error *err)
-{
-	if (mkdirat(at, name, mode) < 0)
-		return err_sys(err, "cannot create scratch directory %s", name);
-	if (ids->mode != IDMAP_SELF && fchownat(at, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_sys(err, "cannot give scratch directory %s away", name);
-	return 0;
-}
-
-/* That it writes to; NULL: it has none. */
-static const struct string_list *layers_of(const struct setup_op *op)
-{
-	if (op->kind == OP_ROOT)
-		return op->over.count ? &op->over : NULL;
-	return op->kind == OP_LAYERED ? &op->layers : NULL;
-}
-
-/* On disk, layers have the ids of the directory they stand on: what is written there looks as if it had been written on the host. */
-static int make_layer(const struct setup_op *op, struct sandbox *s, struct cordon_error *err)
-{
-	const struct string_list *layers = layers_of(op);
-	uid_t uid = idmap_host_id(&s->ids, s->ids.uid);
-	gid_t gid = idmap_host_id(&s->ids, s->ids.gid);
-	struct stat st;
-	if (s->ids.mode == IDMAP_RANGE && op->source && stat(op->source, &st) == 0) {
-		uid = st.st_uid;
-		gid = st.st_gid;
-	}
-	if (op->kind == OP_ROOT) /* root's, as the image's own top is */
-		uid = gid = 0;
-	if (make_dir(s->scratch_fd, layers->items[LAYERED_UPPER], 0755, &s->ids, uid, gid, err) < 0)
-		return -1;
-	return make_dir(s->scratch_fd, layers->items[LAYERED_WORK], 0700, &s->ids, uid, gid, err);
-}
-
-static bool in_scratch(const struct setup_op *op)
-{
-	return layers_of(op) && !*layers_of(op)->items[LAYERED_STAGE];
-}
-
-static enum sandbox_place choose_place(const struct sandbox_spec *spec)
-{
-	for (uint32_t i = 0; i < spec->op_count; i++)
-		if (in_scratch(&spec->ops[i]))
-			return PLACE_LAYERS;
-	return PLACE_SMALL;
-}
-
-/* One directory per sandbox, with a sub-directory for each tree that some operation asks for. */
-static int make_scratch(struct host *host, const struct sandbox_spec *spec, struct sandbox *s, struct cordon_error *err)
-{
-	const int at = host->scratch_fds[s->place];
-	const uid_t user = idmap_host_id(&s->ids, s->ids.uid);
-	const gid_t group = idmap_host_id(&s->ids, s->ids.gid);
-	if (mkdirat(at, s->name, 0711) < 0) /* to be passed through from inside; the directory above is ours alone */
-		return err_sys(err, "cannot create scratch directory %s", s->name);
-	s->scratch_gone = false;
-	s->scratch_fd = openat(at, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (s->scratch_fd < 0)
-		return err_sys(err, "cannot open scratch directory %s", s->name);
-	for (uint32_t i = 0; i < spec->op_count; i++) {
-		const struct setup_op *op = &spec->ops[i];
-		if (op->kind == OP_SCRATCH && make_dir(s->scratch_fd, op->source, 0755, &s->ids, user, group, err) < 0)
-			return -1;
-		if (in_scratch(op) && make_layer(op, s, err) < 0)
-			return -1;
-	}
 	return 0;
 }
 
@@ -244,7 +123,7 @@ static int send_created(const struct sandbox *s, int sock, struct cordon_error *
 		[CREATED_PIDS] = s->limits.usage_pids_fd,
 		[CREATED_CPU] = s->limits.usage_cpu_fd,
 		[CREATED_WATCH] = s->record_fd,
-		[CREATED_SCRATCH] = s->scratch_fd,
+		[CREATED_SCRATCH] = s->scratch.fd,
 	};
 	struct created_msg m = {
 		.memory_by = s->limits.memory,
@@ -286,7 +165,20 @@ static int open_own(const struct sandbox_spec *spec, struct sandbox *s, struct c
 	return s->mounts.own < 0 ? err_sys(err, "cannot open %s", path) : 0;
 }
 
-/* Our half of the work while the child builds: id maps first, then the mounts that only we can make, then the cgroups. */
+static int send_tasks(const struct sandbox *s, struct cordon_error *err)
+{
+	int tasks[ARRAY_SIZE(s->limits.enter_fds)];
+	size_t n = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
+		if (s->limits.enter_fds[i] >= 0)
+			tasks[n++] = s->limits.enter_fds[i];
+	return send_fds(s, tasks, n, err);
+}
+
+/*
+ * Our half of the work: id maps first, then the mounts that only we can make, then the cgroups. The child builds meanwhile, from the word on that its ids are there. One that
+ * nobody waits for, or that has to share the CPUs with others, gets that word when all else is done: so it has to be woken once only.
+ */
 static int support_child(struct host *host, const struct sandbox_spec *spec, const struct limits_request *want, const char *scratch,
                          struct sandbox *s, struct cordon_error *err)
 {
@@ -296,22 +188,19 @@ static int support_child(struct host *host, const struct sandbox_spec *spec, con
 	host->kernel_checked = true;
 	if (!(spec->weaken & WEAKEN_USERNS) && idmap_write(&s->ids, s->pid, err) < 0)
 		return -1;
-	if (open_own(spec, s, err) < 0 || send_fds(s, NULL, 0, err) < 0 || make_scratch(host, spec, s, err) < 0)
+	if (open_own(spec, s, err) < 0 || (!s->queued && send_fds(s, NULL, 0, err) < 0))
 		return -1;
-	if (sandbox_open_trees(s, spec, err) < 0)
+	if (scratch_make(&host->scratch, spec, &s->ids, &s->scratch, err) < 0 || sandbox_open_trees(s, spec, err) < 0)
 		return -1;
 	if (s->ids.mode != IDMAP_SELF && mounts_prepare(spec, scratch, &s->ids, &s->mounts, &sources, err) < 0)
 		return -1;
-	int r = send_fds(s, sources.fds, sources.count, err);
+	int r = s->queued ? 0 : send_fds(s, sources.fds, sources.count, err);
+	if (r == 0)
+		r = limits_complete(&host->limits, want, &s->limits, err);
+	if (r == 0 && s->queued)
+		r = send_fds(s, NULL, 0, err) < 0 || send_fds(s, sources.fds, sources.count, err) < 0 ? -1 : 0;
 	mount_sources_close(&sources);
-	if (r < 0 || limits_complete(&host->limits, want, &s->limits, err) < 0)
-		return -1;
-	int tasks[ARRAY_SIZE(s->limits.enter_fds)];
-	size_t n = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
-		if (s->limits.enter_fds[i] >= 0)
-			tasks[n++] = s->limits.enter_fds[i];
-	return send_fds(s, tasks, n, err);
+	return r < 0 ? -1 : send_tasks(s, err);
 }
 
 /* The loop reaps and cleans up as for any other. */
@@ -348,22 +237,22 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	                      .tree_fds = {-1, -1, -1},
 	                      .mounts = MOUNTS_NO_CACHE,
 	                      .record_fd = -1,
-	                      .scratch_fd = -1,
-	                      .place = choose_place(spec),
+	                      .scratch.fd = -1,
 	                      .watch_at_ms = UINT64_MAX,
 	                      .limits_gone = true,
-	                      .scratch_gone = true,
 	                      .parked = spec->flags & SPEC_PARKED,
+	                      .queued = (spec->flags & SPEC_PARKED) || host->births >= host->cpus,
 	                      .disk = spec->disk,
 	                      .memory = spec->memory};
-	if (set_home(host, spec->home, err) < 0 || open_place(host, s->place, true, err) < 0 ||
+	if (scratch_open(&host->scratch, spec->home, scratch_choose(spec), err) < 0 ||
 	    probe_limits(host, spec->limits_force, err) < 0 || check_strength(host, spec, err) < 0)
 		return -1;
 	if (take_ids(host, spec, &s->ids, err) < 0)
 		return -1;
 	snprintf(s->id, sizeof(s->id), "%s", spec->id);
 	snprintf(s->name, sizeof(s->name), "%s.%s", host->stamp, spec->id); /* from here on there is something to clean up */
-	if (sandbox_scratch(host, s, scratch) < 0) {
+	scratch_take(&host->scratch, host->stamp, spec, &s->ids, &s->scratch);
+	if (scratch_path(&host->scratch, &s->scratch, scratch) < 0) {
 		err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
 		goto fail;
 	}
@@ -384,7 +273,7 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	if (s->pid == 0) {
 		close(pair[0]);
 		struct birth b = {
-			.spec = spec, .ids = &s->ids, .limits = &s->limits, .scratch = scratch, .sock = sock, .handshake = pair[1]};
+			.spec = spec, .ids = &s->ids, .queued = s->queued, .limits = &s->limits, .scratch = scratch, .sock = sock, .handshake = pair[1]};
 		birth_run(&b);
 	}
 	close(pair[1]);
@@ -404,7 +293,24 @@ void sandbox_kill(const struct sandbox *s)
 
 static void schedule_watcher(struct sandbox *s)
 {
-	s->watch_at_ms = clock_ms() + (s->limits.memory == LIMIT_RLIMIT ? WATCH_MEMORY_DELAY_MS : WATCH_DELAY_MS);
+	s->used_at_ms = clock_ms();
+	s->used = watch_used(s->tree_fds);
+	s->watch_at_ms = s->used_at_ms + (s->limits.memory == LIMIT_RLIMIT ? WATCH_MEMORY_DELAY_MS : WATCH_DELAY_MS);
+}
+
+static uint64_t inodes_of(const struct sandbox *s)
+{
+	return MAX(s->disk / INODE_PER_BYTES, (uint64_t)1024);
+}
+
+/* A look such as a watcher takes first: neither is the disk much fuller, by whomever, nor was anybody killed. */
+static bool watcher_can_wait(const struct sandbox *s, uint64_t now_ms)
+{
+	if (s->limits.memory == LIMIT_RLIMIT || now_ms - s->used_at_ms >= WATCH_LATEST_MS)
+		return false;
+	const struct watch_used used = watch_used(s->tree_fds);
+	return s->used.counts_bytes && used.counts_bytes && !watch_grew(&s->used, &used, s->disk, inodes_of(s)) &&
+	       !(s->limits.memory == LIMIT_CGROUP1 && watch_oom_killed(s->limits.usage_oom_fd));
 }
 
 void sandbox_unpark(struct sandbox *s)
@@ -441,11 +347,11 @@ int sandbox_open_trees(struct sandbox *s, const struct sandbox_spec *spec, struc
 	}
 	for (uint32_t i = 0; i < spec->op_count && n < ARRAY_SIZE(s->tree_fds); i++) {
 		const struct setup_op *op = &spec->ops[i];
-		const struct string_list *layers = layers_of(op);
+		const struct string_list *layers = scratch_layers(op);
 		if (!layers && op->kind != OP_SCRATCH)
 			continue;
 		const char *stage = layers ? layers->items[LAYERED_STAGE] : "";
-		_cleanup_fd_ int at = *stage ? open(stage, O_PATH | O_DIRECTORY | O_CLOEXEC) : fcntl(s->scratch_fd, F_DUPFD_CLOEXEC, 3);
+		_cleanup_fd_ int at = *stage ? open(stage, O_PATH | O_DIRECTORY | O_CLOEXEC) : fcntl(s->scratch.fd, F_DUPFD_CLOEXEC, 3);
 		const char *name = layers ? layers->items[LAYERED_UPPER] : op->source;
 		int fd = at < 0 ? -1 : fs_open(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, FS_BENEATH);
 		if (fd < 0)
@@ -457,7 +363,11 @@ int sandbox_open_trees(struct sandbox *s, const struct sandbox_spec *spec, struc
 
 void sandbox_start_watcher(struct sandbox *s)
 {
-	s->watch_at_ms = UINT64_MAX;
+	const uint64_t now = clock_ms();
+	const bool waits = watcher_can_wait(s, now);
+	s->watch_at_ms = waits ? now + WATCH_DELAY_MS : UINT64_MAX;
+	if (waits)
+		return;
 	pid_t pid = fork();
 	if (pid < 0) {
 		sandbox_kill(s);
@@ -472,7 +382,7 @@ void sandbox_start_watcher(struct sandbox *s)
 	struct watch_request req = {
 		.memory = s->limits.memory == LIMIT_RLIMIT ? s->memory : 0,
 		.disk = s->disk,
-		.inodes = MAX(s->disk / INODE_PER_BYTES, (uint64_t)1024),
+		.inodes = inodes_of(s),
 		.init_pidfd = s->pidfd,
 		.proc_fd = s->proc_fd,
 		.tmpfs_fd = s->root_fd,
@@ -485,30 +395,6 @@ void sandbox_start_watcher(struct sandbox *s)
 	confine_close_except(keep, ARRAY_SIZE(keep));
 	watch_run(&req);
 	_exit(0);
-}
-
-/* Most sandboxes leave nothing or a few files; more than that is not worth stopping the launcher for. */
-static bool remove_scratch(struct host *host, struct sandbox *s)
-{
-	static const char *const trees[] = {"app", "home", "upper", "work/work", "work", "root", "root-work/work", "root-work"};
-	const int at = host->scratch_fds[s->place];
-	if (s->remover)
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
-		unlinkat(s->scratch_fd, trees[i], AT_REMOVEDIR);
-	if (unlinkat(at, s->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		return true;
-	if (s->removals++ == MAX_REMOVALS)
-		return true; /* something is wrong with the disk; a later launcher's sweep may have more luck */
-	pid_t pid = fork();
-	if (pid == 0) {
-		prctl(PR_SET_NAME, "cordon-rm", 0, 0, 0);
-		int keep[] = {at};
-		confine_close_except(keep, ARRAY_SIZE(keep));
-		_exit(fs_remove_tree(at, s->name, NULL) < 0);
-	}
-	s->remover = MAX(pid, 0);
-	return false;
 }
 
 /*
@@ -539,36 +425,13 @@ bool sandbox_clean_up(struct host *host, struct sandbox *s)
 		/* one that stays busy (a process that cannot be killed now) is left to a later launcher's sweep */
 		s->limits_gone = limits_destroy(&host->limits, &s->limits) == 0 || ++s->busy == MAX_BUSY;
 	}
-	if (!s->scratch_gone)
-		s->scratch_gone = remove_scratch(host, s);
+	s->scratch_gone = s->scratch_gone || scratch_remove(&host->scratch, &s->scratch);
 	if (!s->limits_gone || !s->scratch_gone)
 		return false;
 	idmap_release(&host->ids, &s->ids);
 	int *fds[] = {&s->pidfd,       &s->handshake,   &s->proc_fd,       &s->root_fd,    &s->user_ns,   &s->mount_ns,  &s->tree_fds[0],
-	              &s->tree_fds[1], &s->tree_fds[2], &s->mounts.userns, &s->mounts.own, &s->record_fd, &s->scratch_fd};
+	              &s->tree_fds[1], &s->tree_fds[2], &s->mounts.userns, &s->mounts.own, &s->record_fd};
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		cleanup_fd(fds[i]);
 	return true;
-}
-
-static void sweep_place(int at)
-{
-	int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-	for (int n = 0; dir && n < MAX_SWEEP && (e = readdir(dir));)
-		if (owner_is_dead(e->d_name)) {
-			fs_remove_tree(at, e->d_name, NULL);
-			n++;
-		}
-}
-
-void sandbox_sweep(struct host *host)
-{
-	if (!host->home || host->swept)
-		return;
-	host->swept = true;
-	for (int i = 0; i < SANDBOX_PLACES; i++)
-		if (open_place(host, (enum sandbox_place)i, false, NULL) == 0)
-			sweep_place(host->scratch_fds[i]);
 }

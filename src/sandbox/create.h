@@ -10,13 +10,9 @@
 #include "sandbox/idmap.h"
 #include "sandbox/limits.h"
 #include "sandbox/mounts.h"
+#include "sandbox/scratch.h"
 #include "sandbox/spec.h"
-
-/*
- * Where scratch directories are made. Those that a whole tree may be written to go to a place of their own, see fs_spread(); it is worth its
- * cost for those only.
- */
-enum sandbox_place { PLACE_SMALL, PLACE_LAYERS, SANDBOX_PLACES };
+#include "sandbox/watch.h"
 
 /* What a launcher has for all its sandboxes. */
 struct host {
@@ -25,36 +21,36 @@ struct host {
 	char *limits_forced; /* what limits was probed with */
 	bool limits_probed;
 	bool kernel_checked;
+	unsigned births; /* sandboxes that are being set up now */
+	long cpus;
 	char stamp[64];
-	char *home;                      /* the $CORDON_HOME that scratch_fds belong to */
-	int scratch_fds[SANDBOX_PLACES]; /* -1: not opened yet */
-	bool swept;                      /* leftovers of dead launchers below it were looked for */
+	struct scratch_host scratch;
 };
 
 struct sandbox {
 	pid_t pid; /* init's, 0: free slot or gone */
 	int pidfd;
 	pid_t watcher;
-	pid_t remover;
 	bool parked; /* made ahead and not used yet: there is nothing to watch */
+	bool queued; /* the CPUs have enough to do: it is made with little effort and not in little time */
 	bool dead;   /* init was reaped; what is left are cgroups and scratch */
 	bool limits_gone, scratch_gone;
 	int busy;       /* attempts at removing the cgroups so far */
-	int removals;   /* attempts at removing the scratch directory so far */
 	char name[128]; /* STAMP.ID */
 	char id[SPEC_ID_LEN + 1];
 	struct idmap ids;
 	struct limits limits;
 	uint64_t disk, memory;
 	uint64_t watch_at_ms;  /* when a watcher is due, UINT64_MAX: never */
+	uint64_t used_at_ms;   /* when there began to be something to watch */
+	struct watch_used used; /* … and what the disk had in use then */
 	int handshake;         /* our end; closed when no longer needed */
 	int proc_fd, root_fd;  /* for the watcher */
 	int user_ns, mount_ns; /* SPEC_LIVE: to come back to; -1: none */
 	struct mounts_cache mounts;
 	int tree_fds[3]; /* what commands write to on disk, for the watcher; -1: none */
 	int record_fd;
-	enum sandbox_place place; /* of its scratch directory */
-	int scratch_fd;
+	struct scratch scratch;
 };
 
 /* Makes it. Replies CREATED over sock; init replies READY or ERROR itself. On failure nothing is left behind and err says why. */
@@ -62,6 +58,7 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 
 /* The child has sent what the watcher needs; it is started a few milliseconds from now, if the sandbox still lives. */
 void sandbox_handshake(struct sandbox *s);
+/* Or a little later still, if there would be nothing for it to see. */
 void sandbox_start_watcher(struct sandbox *s);
 /* One that was made ahead is used from now on. */
 void sandbox_unpark(struct sandbox *s);
@@ -69,12 +66,6 @@ void sandbox_kill(const struct sandbox *s);
 
 /* One attempt at removing what an ended sandbox left; true when nothing is left. Large trees are removed by a child process. */
 bool sandbox_clean_up(struct host *host, struct sandbox *s);
-
-/* Scratch directories of dead launchers below the current home. */
-void sandbox_sweep(struct host *host);
-
-/* The path of its scratch directory; -1: too long. */
-int sandbox_scratch(const struct host *host, const struct sandbox *s, char path[static 4096]);
 
 /*
  * Exchanges the layers of a live sandbox, by a child process that enters its namespaces; the answer goes to sock, from there. The caller

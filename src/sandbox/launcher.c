@@ -140,6 +140,9 @@ static void handle_request(struct launcher *l, struct wire_msg *msg)
 		return;
 	}
 	*s = (struct sandbox){0};
+	l->host.births = 0;
+	for (size_t i = 0; i < l->count; i++)
+		l->host.births += l->list[i].handshake >= 0;
 	if (sandbox_create(&l->host, &spec, sock, s, &err) < 0)
 		reply_error(sock, &err);
 	if (s->name[0]) /* it got far enough to leave something behind */
@@ -161,8 +164,8 @@ static void reap(struct launcher *l)
 				s->dead = true;
 			} else if (s->watcher == pid) {
 				s->watcher = 0;
-			} else if (s->remover == pid) {
-				s->remover = 0;
+			} else if (s->scratch.remover == pid) {
+				s->scratch.remover = 0;
 			}
 		}
 	}
@@ -179,15 +182,14 @@ static int tend(struct launcher *l)
 			*s = l->list[--l->count];
 			continue;
 		}
-		if (s->dead && !s->watcher && !s->remover) {
+		if (s->dead && !s->watcher && !s->scratch.remover) {
 			timeout = RETRY_MS; /* a cgroup that is still busy, or a tree that could not be removed at once */
 		} else if (!s->dead && s->watch_at_ms != UINT64_MAX) {
-			if (s->watcher) /* about to be replaced */
-				timeout = RETRY_MS;
-			else if (s->watch_at_ms <= now)
+			if (!s->watcher && s->watch_at_ms <= now)
 				sandbox_start_watcher(s);
-			else if (timeout < 0 || s->watch_at_ms - now < (uint64_t)timeout)
-				timeout = (int)(s->watch_at_ms - now);
+			const uint64_t left = s->watch_at_ms > now ? s->watch_at_ms - now : RETRY_MS; /* the old one is about to be gone */
+			if (s->watch_at_ms != UINT64_MAX && (timeout < 0 || left < (uint64_t)timeout))
+				timeout = (int)left;
 		}
 		i++;
 	}
@@ -288,8 +290,8 @@ static void start(struct launcher *l)
 	raise_limits();
 	drop_privileges();
 	*l = (struct launcher){.requests = LAUNCHER_FD, .signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)};
-	for (int i = 0; i < SANDBOX_PLACES; i++)
-		l->host.scratch_fds[i] = -1;
+	l->host.scratch = SCRATCH_HOST;
+	l->host.cpus = sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 int main(void)
@@ -313,6 +315,6 @@ int main(void)
 	}
 	if (l.host.limits_probed)
 		limits_sweep(&l.host.limits); /* first: what still runs in a dead launcher's sandbox must not see its tree removed */
-	sandbox_sweep(&l.host);
+	scratch_sweep(&l.host.scratch);
 	return 0;
 }

@@ -78,6 +78,7 @@ static struct network_helper {
 	_Alignas(16) char stack[(size_t)16 << 10];
 	pid_t pid;
 	bool loopback; /* bring it up */
+	bool joined;   /* there was none: the caller has made its own */
 	const struct airlock_spec *airlock;
 	struct airlock made;
 	int fd;
@@ -129,6 +130,14 @@ static void send_elsewhere(pid_t pid)
 		sched_setaffinity(pid, sizeof(set), &set);
 }
 
+int namespaces_network_make(bool loopback, struct cordon_error *err)
+{
+	helper->joined = true;
+	if (unshare(CLONE_NEWNET) < 0)
+		return err_sys(err, "cannot create a network namespace");
+	return loopback && loopback_up() < 0 ? err_sys(err, "cannot bring up the loopback interface") : 0;
+}
+
 int namespaces_network_begin(bool loopback, const struct airlock_spec *airlock, struct cordon_error *err)
 {
 	if (airlock->port_count) {
@@ -149,6 +158,8 @@ int namespaces_network_begin(bool loopback, const struct airlock_spec *airlock, 
 
 int namespaces_network_join(struct airlock *out, struct cordon_error *err)
 {
+	if (helper->joined)
+		return 0;
 	while (waitpid(helper->pid, NULL, 0) < 0)
 		if (errno != EINTR)
 			return err_sys(err, "cannot wait for the network namespace");

@@ -19,9 +19,10 @@ pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_
 /*
  * A network namespace for the calling process, with lo up or, on demand, not even that: then nothing inside talks to anything by IP. Making one takes as long as everything else that a clone does together, so it
  * is made by a helper process while the caller goes on; join() waits for it and enters the namespace. Once per process. With an airlock, if the
- * spec (which must stay until then) has ports: its sockets are in *out.
+ * spec (which must stay until then) has ports: its sockets are in *out. Where nobody waits, make() in place of begin() does without the helper, and join() has nothing to do.
  */
 int namespaces_network_begin(bool loopback, const struct airlock_spec *airlock, struct cordon_error *err);
+int namespaces_network_make(bool loopback, struct cordon_error *err);
 int namespaces_network_join(struct airlock *out, struct cordon_error *err);
 
 #endif

@@ -85,7 +85,7 @@ void sandbox_relayer(struct host *host, struct sandbox *s, const struct sandbox_
 	struct cordon_error err = {0};
 	char scratch[4096];
 	int trees[MOUNTS_TREES] = {-1, -1};
-	sandbox_scratch(host, s, scratch); /* it was not too long then */
+	scratch_path(&host->scratch, &s->scratch, scratch); /* it was not too long then */
 	pid_t pid = prepare(s, spec, scratch, &err) < 0 ? -1 : fork();
 	if (pid > 0)
 		return;

@@ -28,12 +28,6 @@
 #define EVADE_TRIES 16
 #define WALK_SLICE 400 /* directory entries between two looks at memory, well under a millisecond */
 
-/* What the file systems of the writable trees have in use, all writers together. */
-struct fs_used {
-	uint64_t bytes, files;
-	bool counts_bytes, counts_files; /* btrfs has no inode counts, a tmpfs without size no blocks */
-};
-
 struct watch {
 	const struct watch_request *req;
 	struct watch_record *record;
@@ -42,7 +36,7 @@ struct watch {
 	/* disk */
 	uint64_t next_disk, walk_started, walk_cost;
 	uint64_t known_bytes, known_files;
-	struct fs_used at_walk;
+	struct watch_used at_walk;
 	bool walked;
 	bool killed;
 	bool niced, no_nice; /* the sandbox's weight is lowered; there is no use in it */
@@ -59,16 +53,15 @@ int watch_record_new(struct cordon_error *err)
 	return steal_fd(&fd);
 }
 
-static struct fs_used read_used(const struct watch_request *req)
+struct watch_used watch_used(const int tree_fds[WATCH_TREES])
 {
-	struct fs_used used = {.counts_bytes = true, .counts_files = true};
+	struct watch_used used = {.counts_bytes = true, .counts_files = true};
 	struct statfs fs;
 	struct stat st;
 	dev_t first = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(req->tree_fds); i++) {
-		if (req->tree_fds[i] < 0 || fstat(req->tree_fds[i], &st) < 0 || (i > 0 && st.st_dev == first) ||
-		    fstatfs(req->tree_fds[i], &fs) < 0)
+	for (size_t i = 0; i < WATCH_TREES; i++) {
+		if (tree_fds[i] < 0 || fstat(tree_fds[i], &st) < 0 || (i > 0 && st.st_dev == first) || fstatfs(tree_fds[i], &fs) < 0)
 			continue;
 		first = i == 0 ? st.st_dev : first;
 		used.bytes += (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
@@ -84,8 +77,13 @@ static uint64_t grown(uint64_t now, uint64_t then)
 	return now > then ? now - then : 0;
 }
 
+bool watch_grew(const struct watch_used *then, const struct watch_used *now, uint64_t disk, uint64_t inodes)
+{
+	return grown(now->bytes, then->bytes) >= disk / 8 || (inodes && grown(now->files, then->files) >= inodes / 8);
+}
+
 /* Whether the trees may hold so much more than at the last walk that it is worth another. */
-static bool walk_is_due(const struct watch *w, const struct fs_used *used, uint64_t now)
+static bool walk_is_due(const struct watch *w, const struct watch_used *used, uint64_t now)
 {
 	const struct watch_request *req = w->req;
 	uint64_t bytes = grown(used->bytes, w->at_walk.bytes), files = grown(used->files, w->at_walk.files);
@@ -94,9 +92,9 @@ static bool walk_is_due(const struct watch *w, const struct fs_used *used, uint6
 		return true;
 	if (now - w->walk_started < w->walk_cost * 4) /* a big tree is not walked all the time */
 		return false;
-	if (bytes >= req->disk / 8 || (bytes > 0 && w->known_bytes + bytes > req->disk))
+	if (watch_grew(&w->at_walk, used, req->disk, req->inodes) || (bytes > 0 && w->known_bytes + bytes > req->disk))
 		return true;
-	if (req->inodes && (files >= req->inodes / 8 || (files > 0 && w->known_files + files > req->inodes)))
+	if (req->inodes && files > 0 && w->known_files + files > req->inodes)
 		return true;
 	bool changed = !used->counts_bytes || !used->counts_files || used->bytes != w->at_walk.bytes || used->files != w->at_walk.files;
 	return changed && now - w->walk_started >= WALK_ANYWAY;
@@ -112,7 +110,7 @@ static bool walk_is_over(struct watch *w)
 		bytes += w->memory.unlinked_bytes;
 	}
 	if (w->walk.torn) { /* hidden or moved while being walked: then what the file system grew by is taken as the sandbox's */
-		struct fs_used used = read_used(req);
+		struct watch_used used = watch_used(req->tree_fds);
 		bytes = MAX(bytes, w->known_bytes + grown(used.bytes, w->at_walk.bytes));
 		files = MAX(files, w->known_files + grown(used.files, w->at_walk.files));
 	}
@@ -129,7 +127,7 @@ static bool disk_over(struct watch *w, uint64_t now)
 		if (now < w->next_disk)
 			return false;
 		w->next_disk = now + TICK_DISK;
-		struct fs_used used = read_used(w->req);
+		struct watch_used used = watch_used(w->req->tree_fds);
 		if (!walk_is_due(w, &used, now))
 			return false;
 		w->at_walk = used;
@@ -239,7 +237,7 @@ static void add_cpu(struct watch_memory *m, int dir, unsigned pid)
 }
 
 /* v1 has no memory.oom.group: the kernel takes one process, and the rest goes on without it. */
-static bool oom_killed(int fd)
+bool watch_oom_killed(int fd)
 {
 	char text[256];
 	const char *p;
@@ -280,7 +278,7 @@ static void look(struct watch *w)
 		r->disk_peak = MAX(r->disk_peak, w->walk.bytes);
 		r->over_disk = 1;
 	}
-	if (oom_killed(w->req->oom_fd))
+	if (watch_oom_killed(w->req->oom_fd))
 		r->over_memory = 1;
 	if (r->over_memory || r->over_disk)
 		kill_sandbox(w);

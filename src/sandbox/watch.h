@@ -15,6 +15,7 @@
 #ifndef CORDON_SANDBOX_WATCH_H
 #define CORDON_SANDBOX_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -48,6 +49,19 @@ struct watch_request {
 	int oom_fd;                /* memory.oom_control of a v1 cgroup: one process killed there means all are; -1: none */
 	int record_fd;             /* the memfd */
 };
+
+/* What the file systems of the writable trees have in use, all writers together. */
+struct watch_used {
+	uint64_t bytes, files;
+	bool counts_bytes, counts_files; /* btrfs has no inode counts, a tmpfs without size no blocks */
+};
+struct watch_used watch_used(const int tree_fds[WATCH_TREES]);
+
+/* Whether so much was added since `then` that it is worth a look at how much of it these trees hold. */
+bool watch_grew(const struct watch_used *then, const struct watch_used *now, uint64_t disk, uint64_t inodes);
+
+/* Whether the kernel has killed a process in the v1 cgroup whose memory.oom_control this is; -1: it has not. */
+bool watch_oom_killed(int oom_fd);
 
 /* A new record: a memfd of one page, zeroed. */
 int watch_record_new(struct cordon_error *err);
