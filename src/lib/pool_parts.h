@@ -70,11 +70,11 @@ struct pool {
 	unsigned max, parked;
 	uint64_t max_bytes, bytes;
 	uint64_t hits, misses, discarded;
-	char *pressure;             /* see pool_set_pressure() */
+	char *pressure; /* see pool_set_pressure() */
 	/* pool_rush.c */
-	int64_t stirred_ms, rush_ms;            /* when somebody last came or left, and the first after a pause */
-	unsigned makers, makers_max;            /* requests that have a sandbox made; at most so many at a time */
-	unsigned in_line, turns;                /* those that wait for it; turns that were handed on to them */
+	int64_t stirred_ms, rush_ms; /* when somebody last came or left, and the first after a pause */
+	unsigned makers, makers_max; /* requests that have a sandbox made; at most so many at a time */
+	unsigned in_line, turns;     /* those that wait for it; turns that were handed on to them */
 	pthread_cond_t turned;
 	struct cordon_sandbox *ended[POOL_ENDED_MAX]; /* given back, to be ended */
 	unsigned ended_count;

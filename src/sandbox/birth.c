@@ -261,8 +261,7 @@ static int set_up(struct birth *b, struct init_config *config, struct cordon_err
 		return -1;
 	/* now, not sooner: until its word is given, the launcher has better use for the other CPU */
 	const bool loopback = !(spec->flags & SPEC_NO_LOOPBACK), alone = b->queued && !spec->airlock.port_count;
-	if (own_network &&
-	    (alone ? namespaces_network_make(loopback, err) : namespaces_network_begin(loopback, &spec->airlock, err)) < 0)
+	if (own_network && (alone ? namespaces_network_make(loopback, err) : namespaces_network_begin(loopback, &spec->airlock, err)) < 0)
 		return -1;
 	if (become_root_inside(b->ids, spec->weaken, err) < 0)
 		return -1;

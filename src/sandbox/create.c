@@ -28,7 +28,8 @@
 /* A command that is done by then needs no watcher; memory fills faster than disks, but no program gets far in its first milliseconds. */
 #define WATCH_DELAY_MS 10
 #define WATCH_MEMORY_DELAY_MS 4
-#define WATCH_LATEST_MS 1000 /* among many others a short command waits for its turn; a watcher for each of them would cost more than they do */
+#define WATCH_LATEST_MS \
+	1000 /* among many others a short command waits for its turn; a watcher for each of them would cost more than they do */
 #define INODE_PER_BYTES 4096
 #define MAX_BUSY 2000 /* attempts, a few milliseconds apart */
 
@@ -244,8 +245,8 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	                      .queued = (spec->flags & SPEC_PARKED) || host->births >= host->cpus,
 	                      .disk = spec->disk,
 	                      .memory = spec->memory};
-	if (scratch_open(&host->scratch, spec->home, scratch_choose(spec), err) < 0 ||
-	    probe_limits(host, spec->limits_force, err) < 0 || check_strength(host, spec, err) < 0)
+	if (scratch_open(&host->scratch, spec->home, scratch_choose(spec), err) < 0 || probe_limits(host, spec->limits_force, err) < 0 ||
+	    check_strength(host, spec, err) < 0)
 		return -1;
 	if (take_ids(host, spec, &s->ids, err) < 0)
 		return -1;
@@ -256,7 +257,11 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 		err_set(err, CORDON_ERR_INPUT, "CORDON_HOME is too long");
 		goto fail;
 	}
-	const struct limits_request want = {.memory = spec->memory, .pids = spec->pids, .cpus_milli = spec->cpus_milli, .disk = spec->disk};
+	const struct limits_request want = {.memory = spec->memory,
+	                                    .pids = spec->pids,
+	                                    .cpus_milli = spec->cpus_milli,
+	                                    .disk = spec->disk,
+	                                    .freezes = spec->flags & SPEC_LIVE};
 	if (limits_begin(&host->limits, &want, s->name, &s->limits, err) < 0)
 		goto fail;
 	s->limits_gone = false;
@@ -272,8 +277,13 @@ int sandbox_create(struct host *host, const struct sandbox_spec *spec, int sock,
 	s->pid = namespaces_clone(namespace_flags(spec->weaken), s->limits.v2_fd, &s->pidfd, err);
 	if (s->pid == 0) {
 		close(pair[0]);
-		struct birth b = {
-			.spec = spec, .ids = &s->ids, .queued = s->queued, .limits = &s->limits, .scratch = scratch, .sock = sock, .handshake = pair[1]};
+		struct birth b = {.spec = spec,
+		                  .ids = &s->ids,
+		                  .queued = s->queued,
+		                  .limits = &s->limits,
+		                  .scratch = scratch,
+		                  .sock = sock,
+		                  .handshake = pair[1]};
 		birth_run(&b);
 	}
 	close(pair[1]);
@@ -429,8 +439,8 @@ bool sandbox_clean_up(struct host *host, struct sandbox *s)
 	if (!s->limits_gone || !s->scratch_gone)
 		return false;
 	idmap_release(&host->ids, &s->ids);
-	int *fds[] = {&s->pidfd,       &s->handshake,   &s->proc_fd,       &s->root_fd,    &s->user_ns,   &s->mount_ns,  &s->tree_fds[0],
-	              &s->tree_fds[1], &s->tree_fds[2], &s->mounts.userns, &s->mounts.own, &s->record_fd};
+	int *fds[] = {&s->pidfd,       &s->handshake,   &s->proc_fd,     &s->root_fd,       &s->user_ns,    &s->mount_ns,
+	              &s->tree_fds[0], &s->tree_fds[1], &s->tree_fds[2], &s->mounts.userns, &s->mounts.own, &s->record_fd};
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		cleanup_fd(fds[i]);
 	return true;

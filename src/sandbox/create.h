@@ -41,12 +41,12 @@ struct sandbox {
 	struct idmap ids;
 	struct limits limits;
 	uint64_t disk, memory;
-	uint64_t watch_at_ms;  /* when a watcher is due, UINT64_MAX: never */
-	uint64_t used_at_ms;   /* when there began to be something to watch */
+	uint64_t watch_at_ms;   /* when a watcher is due, UINT64_MAX: never */
+	uint64_t used_at_ms;    /* when there began to be something to watch */
 	struct watch_used used; /* … and what the disk had in use then */
-	int handshake;         /* our end; closed when no longer needed */
-	int proc_fd, root_fd;  /* for the watcher */
-	int user_ns, mount_ns; /* SPEC_LIVE: to come back to; -1: none */
+	int handshake;          /* our end; closed when no longer needed */
+	int proc_fd, root_fd;   /* for the watcher */
+	int user_ns, mount_ns;  /* SPEC_LIVE: to come back to; -1: none */
 	struct mounts_cache mounts;
 	int tree_fds[3]; /* what commands write to on disk, for the watcher; -1: none */
 	int record_fd;

@@ -464,7 +464,8 @@ int limits_begin(const struct limits_host *host, const struct limits_request *re
 	if (!*name || *name == '.' || strlen(name) >= LIMITS_NAME_MAX || strchr(name, '/'))
 		return err_set(err, CORDON_ERR_INPUT, "bad cgroup name \"%s\"", name);
 	put(out->name, out->name + sizeof(out->name), name);
-	if (host->v2_fd < 0)
+	const bool holds = out->memory == LIMIT_CGROUP2 || out->pids == LIMIT_CGROUP2 || out->cpu == LIMIT_CGROUP2;
+	if (host->v2_fd < 0 || !(holds || req->freezes)) /* a cgroup that is of no use is a tenth of what a sandbox costs the launcher */
 		return 0;
 	if (make_dir(host->v2_fd, name, err) < 0)
 		return -1;

@@ -29,6 +29,7 @@ struct limits_host {
 /* What one sandbox asks for; 0: no such limit. One more process than `pids` is allowed, for pid 1. */
 struct limits_request {
 	uint64_t memory, pids, cpus_milli, disk;
+	bool freezes; /* limits_freeze() will be asked for */
 };
 
 #define LIMITS_NAME_MAX 96
@@ -66,10 +67,10 @@ int limits_begin(const struct limits_host *host, const struct limits_request *re
  */
 int limits_complete(const struct limits_host *host, const struct limits_request *req, struct limits *l, struct cordon_error *err);
 
-/* Kills whatever is left in the sandbox's v2 cgroup, if there is one (cgroup.kill). Works after limits_destroy() returned 1, too. */
+/* Kills whatever is left in the sandbox's v2 cgroup, if there is one (cgroup.kill); its pid namespace has done that before. Works after limits_destroy() returned 1, too. */
 void limits_kill(const struct limits_host *host, const struct limits *l);
 
-/* Stops everything inside, init included, until it is thawed (cgroup.freeze). ENOTSUP in err->sys_errno: there is no v2 cgroup. */
+/* Stops everything inside, init included, until it is thawed (cgroup.freeze). ENOTSUP in err->sys_errno: there is no v2 cgroup, or none was asked for. */
 int limits_freeze(const struct limits_host *host, const struct limits *l, bool frozen, struct cordon_error *err);
 
 /* Closes and removes. 0, or 1 if a cgroup is still busy (try again later). */

@@ -217,7 +217,8 @@ static bool is_common(const struct sandbox_spec *spec)
 static bool hand_over(struct scratch *s, uid_t user, gid_t group)
 {
 	for (size_t i = 0; i < SCRATCH_TREES; i++)
-		if (fchownat(s->fd, trees[i], user, group, AT_SYMLINK_NOFOLLOW) < 0 || utimensat(s->fd, trees[i], NULL, AT_SYMLINK_NOFOLLOW) < 0 ||
+		if (fchownat(s->fd, trees[i], user, group, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    utimensat(s->fd, trees[i], NULL, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    fstatat(s->fd, trees[i], &s->made[i], AT_SYMLINK_NOFOLLOW) < 0)
 			return false;
 	return true;
@@ -324,7 +325,8 @@ static bool is_as_made(const struct scratch *s)
 		const struct stat *then = &s->made[i];
 		struct stat now;
 		if (!then->st_ino || fstatat(s->fd, trees[i], &now, AT_SYMLINK_NOFOLLOW) < 0 || now.st_ino != then->st_ino ||
-		    now.st_dev != then->st_dev || now.st_ctim.tv_sec != then->st_ctim.tv_sec || now.st_ctim.tv_nsec != then->st_ctim.tv_nsec)
+		    now.st_dev != then->st_dev || now.st_ctim.tv_sec != then->st_ctim.tv_sec ||
+		    now.st_ctim.tv_nsec != then->st_ctim.tv_nsec)
 			return false;
 	}
 	return true;

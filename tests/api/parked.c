@@ -10,6 +10,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +22,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "lib/pool.h"
+#include "base/util.h"
+#include "lib/pool_parts.h"
 #include "lib/zygote.h"
 
 enum { DEADLINE = 120, THREADS = 24 };
@@ -265,6 +267,39 @@ static void check_pressure_file(const char *dir)
 /* ---- many at once -------------------------------------------------------------------------------------------------------------- */
 
 static atomic_int good;
+static unsigned most_makers;
+
+/* Of our launcher's children; those that watch or remove are none. */
+static unsigned count_inits(void)
+{
+	char path[64], name[32];
+	unsigned n = 0;
+	int pid;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)ctx->launcher, (int)ctx->launcher);
+	FILE *f = fopen(path, "r");
+	while (f && fscanf(f, "%d", &pid) == 1) {
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+		FILE *comm = fopen(path, "r");
+		n += comm && fgets(name, sizeof(name), comm) && strcmp(name, "cordon-init\n") == 0;
+		if (comm)
+			fclose(comm);
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static bool inits_become_parked(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		const unsigned before = info().parked, inits = count_inits();
+		if (inits == before && info().parked == before)
+			return true;
+		poll(NULL, 0, 10);
+	}
+	printf("# %u live, %u are parked\n", count_inits(), info().parked);
+	return false;
+}
 
 static void *one_of_many(void *arg)
 {
@@ -276,6 +311,9 @@ static void *one_of_many(void *arg)
 			printf("# %s\n", err.message);
 			continue;
 		}
+		pthread_mutex_lock(&ctx->pool->lock);
+		most_makers = MAX(most_makers, ctx->pool->makers);
+		pthread_mutex_unlock(&ctx->pool->lock);
 		good += prints(s, "echo hello", "hello\n");
 		cordon_sandbox_destroy(s);
 	}
@@ -292,6 +330,10 @@ static void check_burst(struct cordon_policy *p)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	check(good == 2 * THREADS, "a burst beyond what is parked is served without an error (%d of %d)", good, 2 * THREADS);
+	check(most_makers > 0 && most_makers <= ctx->pool->makers_max,
+	      "of those that found none no more were made at a time than there are turns (%u of %u)", most_makers, ctx->pool->makers_max);
+	check(ctx->pool->makers == 0 && ctx->pool->in_line == 0 && ctx->pool->turns == 0, "and every turn was given back");
+	check(inits_become_parked(), "what was given back in the rush is ended: as many live as are parked");
 }
 
 /* In a context of its own: nothing else is parked there. */

@@ -285,7 +285,8 @@ static void test_destroy_of_a_busy_cgroup_can_be_repeated(void **state)
 
 	(void)state;
 	assert_int_equal(pipe2(hold, O_CLOEXEC), 0);
-	assert_int_equal(create(&host, &(struct limits_request){.memory = 64 * MB, .pids = 4}, test_name("busy"), &l, &err), 0);
+	assert_int_equal(
+		create(&host, &(struct limits_request){.memory = 64 * MB, .pids = 4, .freezes = true}, test_name("busy"), &l, &err), 0);
 	pid_t pid = start_inside(&l, wait_for_close, hold[0]);
 	char path[LIMITS_NAME_MAX + 32];
 	snprintf(path, sizeof(path), "%s/cgroup.procs", l.name);
@@ -318,12 +319,34 @@ static void test_create_does_not_take_over_a_name(void **state)
 		limits_host_close(&host);
 		SKIP("no cgroup2 hierarchy, which reserves the name");
 	}
-	assert_int_equal(create(&host, &(struct limits_request){.memory = 64 * MB, .pids = 4}, test_name("twice"), &a, &err), 0);
-	assert_int_equal(create(&host, &(struct limits_request){.memory = 64 * MB, .pids = 4}, a.name, &b, &err), -1);
+	assert_int_equal(
+		create(&host, &(struct limits_request){.memory = 64 * MB, .pids = 4, .freezes = true}, test_name("twice"), &a, &err), 0);
+	assert_int_equal(create(&host, &(struct limits_request){.memory = 64 * MB, .pids = 4, .freezes = true}, a.name, &b, &err), -1);
 	assert_int_equal(err.sys_errno, EEXIST);
 	assert_true(exists(&host, a.name));
 	assert_int_equal(limits_destroy(&host, &a), 0);
 	assert_false(exists(&host, a.name));
+	limits_host_close(&host);
+}
+
+static void test_a_v2_cgroup_is_made_only_for_what_it_holds_or_freezes(void **state)
+{
+	struct limits_host host = cgroup_host();
+	struct limits l;
+
+	(void)state;
+	if (host.v2_fd < 0) {
+		limits_host_close(&host);
+		SKIP("no cgroup2 hierarchy");
+	}
+	const bool holds = host.memory == LIMIT_CGROUP2 || host.pids == LIMIT_CGROUP2;
+	for (int freezes = 0; freezes <= 1; freezes++) {
+		const struct limits_request req = {.memory = 64 * MB, .pids = 4, .freezes = freezes};
+		assert_int_equal(create(&host, &req, test_name("v2"), &l, &err), 0);
+		assert_int_equal(exists_below(host.v2_fd, l.name), holds || freezes);
+		assert_int_equal(limits_destroy(&host, &l), 0);
+		assert_false(exists(&host, l.name));
+	}
 	limits_host_close(&host);
 }
 
@@ -410,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_cpu_quota_is_set),
 		cmocka_unit_test(test_destroy_of_a_busy_cgroup_can_be_repeated),
 		cmocka_unit_test(test_create_does_not_take_over_a_name),
+		cmocka_unit_test(test_a_v2_cgroup_is_made_only_for_what_it_holds_or_freezes),
 		cmocka_unit_test(test_sweep_removes_what_dead_owners_left_and_nothing_else),
 		cmocka_unit_test(test_ordinary_user_is_told_why_there_is_no_cgroup),
 	};
