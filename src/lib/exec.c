@@ -376,6 +376,8 @@ void cordon_exec_free(struct cordon_exec *e)
 	int *fds[] = {&e->epoll, &e->sock, &e->input, &e->out.fd, &e->err_stream.fd}; /* closing the socket ends the command */
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		cleanup_fd(fds[i]);
+	if (!e->done)
+		atomic_store(&e->sandbox->unfinished, true);
 	egress_leave(e);
 	cleanup_fd(&e->wake); /* which others use up to here */
 	if (!e->done)

@@ -30,6 +30,7 @@ struct cordon_sandbox {
 		egress; /* its broker (lib/egress.h); NULL: there was none so far. Not by the lock: whoever ends a sandbox may have that */
 	atomic_bool resting;             /* it comes from the pool, and nobody was told yet that it is used (backend.unpark) */
 	atomic_uint execs;               /* that were started in it */
+	atomic_bool unfinished;          /* one of them was given up before its end was seen */
 	_Atomic(struct zygote *) zygote; /* an interpreter that waits in it (lib/zygote.h); NULL: none */
 	atomic_bool code_taken;          /* an exec has its code right in CODE_DIR */
 	int64_t birth_ns;                /* CLOCK_REALTIME when it was made */

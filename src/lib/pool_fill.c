@@ -119,7 +119,7 @@ static struct kind *neediest(struct pool *p, int64_t now, int *wait_ms)
 	struct kind *most = NULL;
 	unsigned lack = 0;
 	const int rush = pool_rush_left(p, now);
-	*wait_ms = rush && p->ended_count ? rush : POOL_TICK_MS;
+	*wait_ms = p->ended_count ? POOL_PAUSE_MS : POOL_TICK_MS;
 	for (unsigned i = 0; i < p->kind_count; i++) {
 		struct kind *k = p->kinds[i];
 		const unsigned want = pool_want(k), have = k->count + k->making;
@@ -277,7 +277,7 @@ static int turn(struct pool *p)
 
 static bool anything_to_watch(const struct pool *p)
 {
-	bool any = p->parked > 0;
+	bool any = p->parked > 0 || p->ended_count > 0;
 	for (unsigned i = 0; i < p->kind_count; i++)
 		any = any || pool_want(p->kinds[i]);
 	return any;

@@ -98,9 +98,11 @@ int cordon_sandbox_create(struct cordon *ctx, const struct cordon_policy *policy
 		return err_set(err, CORDON_ERR_INPUT, "cordon_sandbox_options.size is not set, or the header is of another version");
 	struct cordon_sandbox *s = pool_take(ctx->pool, policy, o);
 	if (!s) {
-		pool_turn_begin(ctx->pool);
+		/* one with a workspace may take as long as copying it does, one with secrets waits for others, too */
+		struct pool *turns = o->workspace || policy->secrets.count ? NULL : ctx->pool;
+		pool_turn_begin(turns);
 		int r = make(ctx, policy, o, false, out, err);
-		pool_turn_end(ctx->pool);
+		pool_turn_end(turns);
 		return r;
 	}
 	unpark(s);
@@ -175,7 +177,7 @@ void cordon_sandbox_destroy(struct cordon_sandbox *sandbox)
 		return;
 	/* its commands are over, and the last of them has taken all others along (sandbox/init.c) */
 	const bool idle = !sandbox->live && !sandbox->copy && !atomic_load(&sandbox->egress) && atomic_load(&sandbox->execs) > 0 &&
-	                  atomic_load(&sandbox->refs) == 1;
+	                  atomic_load(&sandbox->refs) == 1 && !atomic_load(&sandbox->unfinished);
 	if (!idle || !pool_end(sandbox->ctx->pool, sandbox))
 		sandbox_end(sandbox);
 }

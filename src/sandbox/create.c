@@ -58,7 +58,7 @@ static int probe_limits(struct host *host, const char *forced, struct cordon_err
 	return 0;
 }
 
-/* All but two: the network namespace is made by a helper meanwhile, the cgroup namespace when the cgroups have been entered. */
+/* All but two: the network namespace is made beside or after the rest (birth.c), the cgroup namespace when the cgroups have been entered. */
 static uint64_t namespace_flags(uint32_t weaken)
 {
 	static const struct {
@@ -301,10 +301,17 @@ void sandbox_kill(const struct sandbox *s)
 		syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
 }
 
+/* What others remove must not hide what this one writes. */
+static void lower_baseline(struct sandbox *s, struct watch_used now)
+{
+	s->used.bytes = MIN(s->used.bytes, now.bytes);
+	s->used.files = MIN(s->used.files, now.files);
+}
+
 static void schedule_watcher(struct sandbox *s)
 {
 	s->used_at_ms = clock_ms();
-	s->used = watch_used(s->tree_fds);
+	lower_baseline(s, watch_used(s->tree_fds));
 	s->watch_at_ms = s->used_at_ms + (s->limits.memory == LIMIT_RLIMIT ? WATCH_MEMORY_DELAY_MS : WATCH_DELAY_MS);
 }
 
@@ -314,12 +321,13 @@ static uint64_t inodes_of(const struct sandbox *s)
 }
 
 /* A look such as a watcher takes first: neither is the disk much fuller, by whomever, nor was anybody killed. */
-static bool watcher_can_wait(const struct sandbox *s, uint64_t now_ms)
+static bool watcher_can_wait(struct sandbox *s, uint64_t now_ms)
 {
 	if (s->limits.memory == LIMIT_RLIMIT || now_ms - s->used_at_ms >= WATCH_LATEST_MS)
 		return false;
 	const struct watch_used used = watch_used(s->tree_fds);
-	return s->used.counts_bytes && used.counts_bytes && !watch_grew(&s->used, &used, s->disk, inodes_of(s)) &&
+	lower_baseline(s, used);
+	return used.counts_bytes && used.counts_files && !watch_grew(&s->used, &used, s->disk, inodes_of(s)) &&
 	       !(s->limits.memory == LIMIT_CGROUP1 && watch_oom_killed(s->limits.usage_oom_fd));
 }
 
@@ -368,6 +376,7 @@ int sandbox_open_trees(struct sandbox *s, const struct sandbox_spec *spec, struc
 			return err_sys(err, "cannot open %s to watch it", name);
 		s->tree_fds[n++] = fd;
 	}
+	s->used = watch_used(s->tree_fds);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ struct sandbox {
 	uint64_t disk, memory;
 	uint64_t watch_at_ms;   /* when a watcher is due, UINT64_MAX: never */
 	uint64_t used_at_ms;    /* when there began to be something to watch */
-	struct watch_used used; /* … and what the disk had in use then */
+	struct watch_used used; /* what the disk had in use when its trees were opened, or less */
 	int handshake;          /* our end; closed when no longer needed */
 	int proc_fd, root_fd;   /* for the watcher */
 	int user_ns, mount_ns;  /* SPEC_LIVE: to come back to; -1: none */

@@ -77,8 +77,8 @@ pid_t namespaces_clone(uint64_t flags, int cgroup_fd, int *pidfd, struct cordon_
 static struct network_helper {
 	_Alignas(16) char stack[(size_t)16 << 10];
 	pid_t pid;
-	bool loopback; /* bring it up */
-	bool joined;   /* there was none: the caller has made its own */
+	bool loopback;  /* bring it up */
+	bool made_here; /* there is none: the caller has made its own */
 	const struct airlock_spec *airlock;
 	struct airlock made;
 	int fd;
@@ -132,7 +132,7 @@ static void send_elsewhere(pid_t pid)
 
 int namespaces_network_make(bool loopback, struct cordon_error *err)
 {
-	helper->joined = true;
+	helper->made_here = true;
 	if (unshare(CLONE_NEWNET) < 0)
 		return err_sys(err, "cannot create a network namespace");
 	return loopback && loopback_up() < 0 ? err_sys(err, "cannot bring up the loopback interface") : 0;
@@ -158,7 +158,7 @@ int namespaces_network_begin(bool loopback, const struct airlock_spec *airlock, 
 
 int namespaces_network_join(struct airlock *out, struct cordon_error *err)
 {
-	if (helper->joined)
+	if (helper->made_here)
 		return 0;
 	while (waitpid(helper->pid, NULL, 0) < 0)
 		if (errno != EINTR)

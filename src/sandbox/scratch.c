@@ -61,9 +61,14 @@ static void open_stock(struct scratch_host *h)
 	char path[4096];
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s", h->home, STOCK) >= sizeof(path))
 		return;
+	struct stat st;
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return;
 	h->stock_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (h->stock_fd >= 0 && (fstat(h->stock_fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022))) { /* as in open_place() */
+		cleanup_fd(&h->stock_fd);
+		h->stock_fd = -1;
+	}
 	int fd = h->stock_fd < 0 ? -1 : openat(h->stock_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	for (struct dirent *e; dir && h->stock_count < SCRATCH_SPARES && (e = readdir(dir));)
@@ -194,13 +199,16 @@ enum scratch_place scratch_choose(const struct sandbox_spec *spec)
 	return SCRATCH_SMALL;
 }
 
-/* Whether the spec wants all of `trees` and nothing else. */
+/*
+ * Whether the spec wants all of `trees` and nothing else. With a mount that the caller named there may be a socket in it, through which a descriptor of one of the trees gets out and
+ * outlives the sandbox.
+ */
 static bool is_common(const struct sandbox_spec *spec)
 {
 	unsigned set = 0;
 	for (uint32_t i = 0; i < spec->op_count; i++) {
 		size_t t = 0;
-		if (in_scratch(&spec->ops[i]))
+		if (in_scratch(&spec->ops[i]) || (spec->ops[i].flags & OP_CHECKED))
 			return false;
 		if (spec->ops[i].kind != OP_SCRATCH)
 			continue;
@@ -227,6 +235,9 @@ static bool hand_over(struct scratch *s, uid_t user, gid_t group)
 /* The stock is ours alone, and what lies in it was as it had been made. But a look is cheap, and who else is root or this user may have been there. */
 static bool is_unspoilt(const struct scratch *s)
 {
+	struct stat top;
+	if (fstat(s->fd, &top) < 0 || top.st_uid != geteuid() || (top.st_mode & 022))
+		return false;
 	for (size_t i = 0; i < SCRATCH_TREES; i++) {
 		int fd = openat(s->fd, trees[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -259,8 +270,9 @@ static bool take_from_stock(struct scratch_host *h, struct scratch *s)
 /* A serial number, not the sandbox's id: the name shows inside (/proc/self/mountinfo), and another sandbox may have had it. */
 void scratch_take(struct scratch_host *h, const char *stamp, const struct sandbox_spec *spec, const struct idmap *ids, struct scratch *out)
 {
-	const uid_t user = idmap_host_id(ids, ids->uid);
-	const gid_t group = idmap_host_id(ids, ids->gid);
+	const bool self = ids->mode == IDMAP_SELF;
+	const uid_t user = self ? ids->own_uid : idmap_host_id(ids, ids->uid);
+	const gid_t group = self ? ids->own_gid : idmap_host_id(ids, ids->gid);
 	*out = (struct scratch){.place = scratch_choose(spec), .fd = -1};
 	if (out->place == SCRATCH_SMALL && h->serial && !h->tried)
 		begin_to_keep(h, stamp);
@@ -272,7 +284,9 @@ void scratch_take(struct scratch_host *h, const char *stamp, const struct sandbo
 			return;
 		remove_common(h->fds[out->place], out);
 	}
-	snprintf(out->name, sizeof(out->name), "%s.%lu", stamp, ++h->serial);
+	do /* a stamp can come back with the machine, after a power loss, before what it was on was swept */
+		snprintf(out->name, sizeof(out->name), "%s.%lu", stamp, ++h->serial);
+	while (faccessat(h->fds[out->place], out->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
 	if (out->common && take_from_stock(h, out) && !hand_over(out, user, group))
 		remove_common(h->fds[out->place], out);
 }

@@ -334,6 +334,19 @@ static void check_burst(struct cordon_policy *p)
 	      "of those that found none no more were made at a time than there are turns (%u of %u)", most_makers, ctx->pool->makers_max);
 	check(ctx->pool->makers == 0 && ctx->pool->in_line == 0 && ctx->pool->turns == 0, "and every turn was given back");
 	check(inits_become_parked(), "what was given back in the rush is ended: as many live as are parked");
+	cordon_pool_limit(ctx, 0, 0);
+	check(parked_becomes(0, 0), "a pool that may hold none is empty");
+	pthread_mutex_lock(&ctx->pool->lock);
+	for (unsigned i = 0; i < ctx->pool->kind_count; i++) /* as after a minute in which nobody has asked */
+		ctx->pool->kinds[i]->least = ctx->pool->kinds[i]->target = 0;
+	pthread_mutex_unlock(&ctx->pool->lock);
+	pool_look(ctx->pool);
+	usleep(POOL_CALM_MS * 2000); /* or it belongs to the rush before */
+	struct cordon_sandbox *s = create(p, NULL);
+	const bool worked = prints(s, "echo last", "last\n");
+	cordon_sandbox_destroy(s);
+	check(worked && inits_become_parked(), "and what is given back then is ended, too, though the pool has nothing else to do");
+	cordon_pool_limit(ctx, 64, (uint64_t)1 << 30);
 }
 
 /* In a context of its own: nothing else is parked there. */

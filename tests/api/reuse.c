@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reuse LINE…: runs each line of sh in a sandbox of its own, one after the other in one context, and prints its output. The next sandbox is asked for when the launcher has
- * nothing left of the one before, so that it gets what that one left behind, if anybody gets it (sandbox/scratch.h).
+ * nothing left of the one before, so that it gets what that one left behind, if anybody gets it (sandbox/scratch.h). $REUSE_MOUNT: a directory of the host's to be shown at /mnt.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -38,9 +38,13 @@ int main(int argc, char **argv)
 	if (cordon_open(&ctx, &err) < 0)
 		give_up("a context can be opened: %s", err.message);
 	cordon_pool_limit(ctx, 0, 0);
+	const struct cordon_mount mount = {.host = getenv("REUSE_MOUNT"), .guest = "/mnt"};
+	const struct cordon_sandbox_options options = {.size = sizeof(options), .mounts = &mount, .mount_count = mount.host != NULL};
+	if (mount.host && cordon_policy_set(p, "mounts.read", mount.host, &err) < 0)
+		give_up("the mount can be allowed: %s", err.message);
 	for (int i = 1; i < argc; i++) {
 		struct cordon_sandbox *s = NULL;
-		if (cordon_sandbox_create(ctx, p, NULL, &s, &err) < 0)
+		if (cordon_sandbox_create(ctx, p, &options, &s, &err) < 0)
 			give_up("a sandbox can be made: %s", err.message);
 		const struct ended e = run_line(s, argv[i]);
 		if (e.status != 0)
